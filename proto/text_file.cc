@@ -1,0 +1,77 @@
+#include "proto/text_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+
+namespace pipework {
+namespace {
+
+// Keeps the first problem.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) {
+      text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+absl::Status ReadTextFile(const std::string& path,
+                          google::protobuf::Message* message) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text.str(), message)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.text()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTextFile(const std::string& path,
+                           const google::protobuf::Message& message) {
+  std::string text;
+  if (!google::protobuf::TextFormat::PrintToString(message, &text)) {
+    return absl::InternalError(absl::StrCat(path, ": message has no text"));
+  }
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) {
+      const std::string cause = std::strerror(errno);
+      std::remove(temporary.c_str());
+      return absl::UnavailableError(
+          absl::StrCat(path, ": cannot be written: ", cause));
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string cause = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return absl::UnavailableError(
+        absl::StrCat(path, ": cannot be renamed into place: ", cause));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pipework

@@ -1,0 +1,23 @@
+// Messages as readable text files.
+#ifndef PIPEWORK_PROTO_TEXT_FILE_H_
+#define PIPEWORK_PROTO_TEXT_FILE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace pipework {
+
+// NotFound: no such file. InvalidArgument: not such a message; names file,
+// line and column of the first problem.
+absl::Status ReadTextFile(const std::string& path,
+                          google::protobuf::Message* message);
+
+// Through a temporary name; Unavailable names file and cause.
+absl::Status WriteTextFile(const std::string& path,
+                           const google::protobuf::Message& message);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_PROTO_TEXT_FILE_H_
