@@ -257,7 +257,11 @@ def nvcc_library(name, srcs, hdrs, deps = [], textual = [], copts = [], **kwargs
         name = name,
         srcs = ["lib" + name + "_cu.a"],
         hdrs = hdrs,
-        deps = deps + ["@cuda//:cudart"],
+        # In a select, or machines without the toolkit would look for it.
+        deps = select({
+            "//:cuda": deps + ["@cuda//:cudart"],
+            "//conditions:default": [],
+        }),
         target_compatible_with = only_cuda,
         **kwargs
     )
