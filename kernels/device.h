@@ -79,6 +79,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   const int64_t limit_bytes_;
   std::array<std::atomic<int64_t>, kMemoryUses> in_use_{};
   std::array<std::atomic<int64_t>, kMemoryUses> peak_{};
+  std::atomic<int64_t> total_{0};
 };
 
 // Host memory. `poison`: fills every released buffer with NaN, so that a
