@@ -21,12 +21,12 @@ class Dataset {
   // Of one sample; and of one label, rank 0 for one class number.
   virtual const Shape& sample_shape() const = 0;
   virtual const Shape& label_shape() const = 0;
-  // Largest label + 1.
+  // Largest label + 1, over train and test together; of text: largest byte + 1.
   virtual int64_t classes() const = 0;
 
   // Writes the samples `indices` to `x` (scaled and normalised) and their
   // labels to `y`. DataLoss: a file is shorter than it was; names file and
-  // offset.
+  // offset. REQUIRES: each index is from 0 to below size().
   virtual absl::Status Read(absl::Span<const int64_t> indices, float* x,
                             int32_t* y) const = 0;
 };
@@ -38,11 +38,17 @@ struct DataSets {
 
 // Opens and checks everything: headers, sizes, label range, equal numbers of
 // x and y, shapes of train and test alike. InvalidArgument (content) and
-// NotFound (missing) name file and byte offset. REQUIRES: absolute paths.
+// NotFound (missing) name file and byte offset (CSV: line). Labels are held in
+// memory, and so is what was packed or is a CSV table; other samples are read
+// from their file when they are asked for.
+// REQUIRES: absolute paths.
 absl::StatusOr<DataSets> OpenData(const v1::DataSpec& spec);
 
 // Which samples make a minibatch: each sample once per epoch, in an order
-// keyed by (seed, epoch) alone; the last minibatch of an epoch may be short.
+// keyed by (seed, epoch) alone (RandomOrder, with the epoch as the stream); the
+// last minibatch of an epoch may be short. One thread at a time: it remembers
+// the order of the epoch asked for last.
+// REQUIRES: samples > 0, minibatch > 0.
 class Sampler {
  public:
   Sampler(int64_t samples, int64_t minibatch, int64_t seed);
