@@ -75,8 +75,8 @@ class JunitListener : public Catch::TestEventListenerBase {
 
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     g_current.seconds = timer_.getElapsedSeconds();
-    g_current.failed = !stats.totals.assertions.allOk() &&
-                       !stats.testInfo.okToFail();
+    g_current.failed =
+        !stats.totals.assertions.allOk() && !stats.testInfo.okToFail();
     results_.push_back(g_current);
   }
 
@@ -95,8 +95,8 @@ class JunitListener : public Catch::TestEventListenerBase {
         << "\" failures=\"" << failures << "\" skipped=\"" << skipped
         << "\">\n";
     for (const Result& r : results_) {
-      out << "<testcase name=\"" << Escaped(r.name) << "\" time=\""
-          << r.seconds << "\">";
+      out << "<testcase name=\"" << Escaped(r.name) << "\" time=\"" << r.seconds
+          << "\">";
       if (r.failed) {
         out << "<failure message=\"\">" << Escaped(r.details) << "</failure>";
       } else if (r.skipped) {

@@ -116,7 +116,8 @@ def pipe_test(
       deps: what they test.
       size: small, medium or large.
       tags: "full": only in tools/check --full. "san_sample", "tsan_sample":
-          run under the sanitizers in the quick check too. "exclusive": alone.
+          run under the sanitizers in the quick check too; "no_san": never.
+          "golden": for tools/regen. "exclusive": alone on the machine.
       testing_only: needs --config=testing (failpoints, --break); skipped
           otherwise. tools/check runs it.
       **kwargs: data, args, env, timeout, ...
@@ -140,8 +141,8 @@ def pipe_fuzz(name, srcs, corpus, deps = [], tags = [], **kwargs):
     """A test that feeds every file of `corpus` to LLVMFuzzerTestOneInput.
 
     With --config=fuzz the same target is a libFuzzer program, and running it
-    as a test replays the corpus under the sanitizers; tools/fuzz runs it for
-    as long as you like.
+    as a test replays the corpus under the sanitizers; tools/fuzz lets it search
+    for new inputs.
 
     Args:
       name: the target; by habit <what>_fuzz_test.
@@ -251,6 +252,7 @@ def nvcc_library(name, srcs, hdrs, deps = [], textual = [], copts = [], **kwargs
             flags = " ".join(["'%s'" % f for f in _NVCC_FLAGS + copts]),
             srcs = " ".join(["$(location %s)" % s for s in srcs]),
         ),
+        tags = ["cuda"],
         target_compatible_with = only_cuda,
     )
     native.cc_library(

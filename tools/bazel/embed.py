@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes files as a C++ constant table: embed.py NAME PACKAGE OUT.h OUT.cc SRC...
 
 See embed_files in defs.bzl.

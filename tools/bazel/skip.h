@@ -14,8 +14,8 @@ void RecordSkip(const std::string& reason);
 }  // namespace testing
 }  // namespace pipework
 
-#define SKIP_BECAUSE(reason)                \
-  do {                                      \
+#define SKIP_BECAUSE(reason)                 \
+  do {                                       \
     ::pipework::testing::RecordSkip(reason); \
-    return;                                 \
+    return;                                  \
   } while (false)
