@@ -33,7 +33,8 @@ struct Action {
   // counted through the run on this stage.
   int64_t number = 0;
   // Where the unit belongs: minibatch through the run, microbatch within it
-  // (0 where the schedule takes minibatches).
+  // (0 where the schedule takes minibatches). U and A: the last unit of the
+  // update. D and S: the first minibatch that comes after.
   MinibatchId minibatch;
   MicrobatchId microbatch;
   // F, B, W, E: version of this stage's weights that is read. U: version that
@@ -50,12 +51,19 @@ struct Action {
   friend bool operator==(const Action& a, const Action& b);
 };
 
-// F3, B3, >F3, <B3, F3.1 for chunk 1; a transfer that skips stages names the
-// other end: >F3@2.
+// F3, B3, U0, D, F3.1 for chunk 1; a transfer names the other end: >F3@2.
 std::string ToString(const Action& action);
 
+// As it stands in the row of stage `own`: a transfer names the other end only
+// where it skips stages, so a chain reads >F3 <F3 >B3 <B3.
+std::string ToString(const Action& action, StageId own);
+
 // The reverse for kind, number, chunk and peer stage; the rest is default.
+// InvalidArgument: not an action.
 absl::StatusOr<Action> ParseAction(absl::string_view text);
+
+// One of > and <.
+bool IsTransfer(ActionKind kind);
 
 }  // namespace pipework
 

@@ -19,8 +19,8 @@ struct Recipe {
 
 // Runs the passes: schedule, assign_versions, insert_transfers,
 // insert_all_reduces, insert_releases, drain and save, validate.
-// InvalidArgument: unknown names, a pair that makes no sense, microbatches
-// with an asynchronous schedule, impossible numbers.
+// InvalidArgument: a pair that makes no sense, microbatches with an
+// asynchronous schedule, impossible numbers. NotFound: unknown names.
 // Pure: equal arguments give equal programs on every machine.
 absl::StatusOr<Program> Compile(const Recipe& recipe,
                                 const PipelineShape& shape,

@@ -1,0 +1,191 @@
+#include "scheduler/compile.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/errors.h"
+#include "proto/status_macros.h"
+#include "scheduler/passes/assign_versions.h"
+#include "scheduler/passes/insert_all_reduces.h"
+#include "scheduler/passes/insert_drain.h"
+#include "scheduler/passes/insert_releases.h"
+#include "scheduler/passes/insert_transfers.h"
+#include "scheduler/passes/validate.h"
+#include "scheduler/schedules/schedule.h"
+#include "scheduler/versioning/policy.h"
+
+namespace pipework {
+namespace {
+
+// Far above any machine, and far below what would not fit into memory.
+constexpr int kMostStages = 4096;
+constexpr int kMostReplicas = 4096;
+constexpr int64_t kMostUnits = int64_t{1} << 40;
+
+absl::Status CheckShape(const PipelineShape& shape) {
+  if (shape.stages() < 1 || shape.stages() > kMostStages) {
+    return Mismatch("schedule", "the number of stages",
+                    absl::StrCat(shape.stages()),
+                    absl::StrCat("1 to ", kMostStages));
+  }
+  for (int s = 0; s < shape.stages(); ++s) {
+    if (shape.replicas[s] < 1 || shape.replicas[s] > kMostReplicas) {
+      return Mismatch("schedule", absl::StrCat("replicas of stage ", s),
+                      absl::StrCat(shape.replicas[s]),
+                      absl::StrCat("1 to ", kMostReplicas));
+    }
+  }
+  if (shape.in_flight < 0) {
+    return Mismatch("schedule", "in_flight", absl::StrCat(shape.in_flight),
+                    "0 (NOAM) or more");
+  }
+  const std::vector<StageEdge> edges = EdgesOf(shape);
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const StageEdge& edge = edges[i];
+    if (edge.from < StageId{0} || edge.to <= edge.from ||
+        edge.to.value() >= shape.stages()) {
+      return Mismatch("schedule", "an edge between stages",
+                      absl::StrCat(edge.from.value(), " to ", edge.to.value()),
+                      "one from an earlier to a later stage");
+    }
+    if (i > 0 && edges[i - 1].from == edge.from && edges[i - 1].to == edge.to) {
+      return Mismatch("schedule",
+                      absl::StrCat("the edge from stage ", edge.from.value(),
+                                   " to stage ", edge.to.value()),
+                      "there twice", "one for each pair");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSegment(const PipelineShape& shape, const Segment& segment) {
+  const auto wrong = [](absl::string_view what, int64_t got,
+                        absl::string_view wanted) {
+    return Mismatch("schedule", what, absl::StrCat(got), wanted);
+  };
+  if (segment.first_minibatch < 0) {
+    return wrong("first_minibatch", segment.first_minibatch, "0 or more");
+  }
+  if (segment.microbatches < 1) {
+    return wrong("microbatches", segment.microbatches, "1 or more");
+  }
+  if (segment.accumulate < 1) {
+    return wrong("accumulate", segment.accumulate, "1 or more");
+  }
+  const int64_t most = kMostUnits / segment.microbatches;
+  if (segment.minibatches < 0 || segment.minibatches > most ||
+      segment.first_minibatch > most) {
+    return wrong("minibatches",
+                 std::max(segment.minibatches, segment.first_minibatch),
+                 absl::StrCat("0 to ", most));
+  }
+  if (!segment.first_versions.empty() &&
+      segment.first_versions.size() != shape.replicas.size()) {
+    return wrong("the number of first_versions",
+                 static_cast<int64_t>(segment.first_versions.size()),
+                 absl::StrCat("one for each of ", shape.stages(), " stages"));
+  }
+  if (segment.evaluation && segment.save) {
+    return Mismatch("schedule", "save", "true in an evaluation",
+                    "false: an evaluation changes nothing");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Action> Evaluation(const Program& program, StageId stage,
+                               ReplicaId replica) {
+  std::vector<Action> actions;
+  for (const int64_t unit : OwnUnits(program, stage, replica)) {
+    actions.push_back(UnitAction(ActionKind::kEvaluate, program, unit));
+  }
+  return actions;
+}
+
+// What the schedule says, before the passes.
+Program BuildRows(const ScheduleEntry& schedule, const Recipe& recipe,
+                  const PipelineShape& shape, const Segment& segment) {
+  Program program;
+  program.schedule = recipe.schedule;
+  program.weights = recipe.weights;
+  program.unit_is_microbatch =
+      schedule.unit_is_microbatch && !segment.evaluation;
+  program.shape = shape;
+  program.segment = segment;
+  const ScheduleFn build = segment.evaluation ? &Evaluation : schedule.build;
+  for (int s = 0; s < shape.stages(); ++s) {
+    for (int q = 0; q < shape.replicas[s]; ++q) {
+      program.rows.push_back(
+          {StageId{s}, ReplicaId{q}, build(program, StageId{s}, ReplicaId{q})});
+    }
+  }
+  return program;
+}
+
+}  // namespace
+
+absl::StatusOr<Recipe> CheckRecipe(const Recipe& recipe, int microbatches) {
+  ASSIGN_OR_RETURN(const ScheduleEntry* schedule,
+                   FindSchedule(recipe.schedule));
+  Recipe checked = recipe;
+  if (checked.weights.empty()) {
+    checked.weights = std::string(schedule->weights.front());
+  }
+  RETURN_IF_ERROR(FindPolicy(checked.weights).status());
+  if (std::find(schedule->weights.begin(), schedule->weights.end(),
+                checked.weights) == schedule->weights.end()) {
+    return Mismatch(
+        absl::StrCat("schedule \"", schedule->name, "\""), "weights",
+        absl::StrCat("\"", checked.weights, "\""),
+        absl::StrJoin(schedule->weights, " or "),
+        schedule->unit_is_microbatch
+            ? "it updates only while nothing is in flight, so there is never "
+              "a second version"
+            : "it updates while other minibatches are in flight, so one "
+              "version is not enough");
+  }
+  if (!schedule->unit_is_microbatch && microbatches > 1) {
+    return Mismatch(absl::StrCat("schedule \"", schedule->name, "\""),
+                    "microbatches", absl::StrCat(microbatches), "1",
+                    "it takes whole minibatches; use schedule flush to split "
+                    "them");
+  }
+  return checked;
+}
+
+absl::StatusOr<Program> Compile(const Recipe& recipe,
+                                const PipelineShape& shape,
+                                const Segment& segment) {
+  RETURN_IF_ERROR(CheckShape(shape));
+  RETURN_IF_ERROR(CheckSegment(shape, segment));
+  ASSIGN_OR_RETURN(const Recipe checked,
+                   CheckRecipe(recipe, segment.microbatches));
+  ASSIGN_OR_RETURN(const ScheduleEntry* schedule,
+                   FindSchedule(checked.schedule));
+  ASSIGN_OR_RETURN(const Policy* policy, FindPolicy(checked.weights));
+
+  Program program = BuildRows(*schedule, checked, shape, segment);
+  AssignVersions(*policy, &program);
+  InsertTransfers(&program);
+  InsertAllReduces(&program);
+  InsertReleases(&program);
+  InsertDrain(&program);
+  RETURN_IF_ERROR(Validate(program));
+  return program;
+}
+
+std::vector<std::string> ScheduleNames() {
+  std::vector<std::string> names;
+  for (const ScheduleEntry& entry : Schedules()) {
+    names.emplace_back(entry.name);
+  }
+  return names;
+}
+
+std::vector<std::string> WeightPolicyNames() {
+  std::vector<std::string> names;
+  for (const PolicyEntry& entry : Policies()) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace pipework

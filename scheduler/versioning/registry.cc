@@ -1,0 +1,32 @@
+// The table of weight policies. A new one is a file pair in this folder and a
+// line here.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "scheduler/versioning/flush.h"
+#include "scheduler/versioning/policy.h"
+#include "scheduler/versioning/stash.h"
+
+namespace pipework {
+namespace {
+
+constexpr PolicyEntry kPolicies[] = {
+    {"stash", "a backward reads the version that its forward read", &Stashing},
+    {"flush", "one version, changed while nothing is in flight", &FlushWeights},
+};
+
+}  // namespace
+
+absl::Span<const PolicyEntry> Policies() { return kPolicies; }
+
+absl::StatusOr<const Policy*> FindPolicy(absl::string_view name) {
+  std::vector<absl::string_view> known;
+  for (const PolicyEntry& entry : kPolicies) {
+    if (entry.name == name) return entry.get();
+    known.push_back(entry.name);
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "weight policy \"", name,
+      "\" is not known; known policies: ", absl::StrJoin(known, ", ")));
+}
+
+}  // namespace pipework
