@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/tensor.h"
 #include "proto/graph.pb.h"
@@ -38,12 +39,13 @@ struct LayerInfo {
   TensorSpec output;  // of a loss: see is_loss
   std::vector<ParamSpec> params;
   std::vector<ParamSpec> buffers;
-  double forward_operations = 0;   // multiply and add count 2, per sample
-  double backward_operations = 0;  // per sample
-  int64_t saved_bytes = 0;         // kept between forward and backward, per
-                                   // sample, beyond its inputs and output
-  bool saves_input = false;        // backward reads the input again
-  bool saves_output = false;       // backward reads the output again
+  double forward_operations = 0;     // multiply and add count 2, per sample
+  double backward_operations = 0;    // per sample
+  int64_t saved_bytes = 0;           // kept between forward and backward, per
+                                     // sample, beyond its inputs and output
+  int64_t saved_bytes_per_unit = 0;  // likewise, whatever the samples
+  bool saves_input = false;          // backward reads the input again
+  bool saves_output = false;         // backward reads the output again
   // A loss reads (logits, labels); its output is f32 [2] for a whole unit:
   // the sum of the losses and the number of right answers. Backward starts
   // from the gradient of that sum: every division by a number of samples
@@ -61,8 +63,12 @@ absl::StatusOr<LayerInfo> InferLayer(const v1::Layer& layer,
 struct LayerType {
   absl::string_view name;
   absl::string_view summary;  // formula or one sentence, with its arguments
+  bool is_loss = false;
 };
 absl::Span<const LayerType> LayerTypes();
+
+// Whether `type` is the name of a loss; false for an unknown one.
+bool IsLossType(absl::string_view type);
 
 }  // namespace pipework
 

@@ -1,0 +1,16 @@
+// Rectifier, y = max(x, 0), on any shape. No arguments.
+#ifndef PIPEWORK_KERNELS_LAYERS_RELU_SHAPE_H_
+#define PIPEWORK_KERNELS_LAYERS_RELU_SHAPE_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/layers/layer_shape.h"
+
+namespace pipework {
+
+absl::StatusOr<LayerInfo> InferRelu(const v1::Layer& layer,
+                                    absl::Span<const TensorSpec> inputs);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_KERNELS_LAYERS_RELU_SHAPE_H_
