@@ -6,8 +6,8 @@
 // a backward before it admits more forwards). A transport may have no buffer
 // at all: then the message stays with the sender's side until it is received.
 //
-// Threads: each executor has an endpoint of its own; its Send, Receive and
-// Ready are called from the executor's thread, Abort from any.
+// Threads: each executor has an endpoint of its own. Any thread may call it;
+// only one at a time waits for the same message.
 #ifndef PIPEWORK_DAEMON_TRANSPORT_TRANSPORT_H_
 #define PIPEWORK_DAEMON_TRANSPORT_TRANSPORT_H_
 
@@ -37,6 +37,8 @@ struct SeatId {
     return a.stage != b.stage ? a.stage < b.stage : a.replica < b.replica;
   }
 };
+// s1.r0
+std::string ToString(SeatId seat);
 
 enum class Channel {
   kForward,   // activations, labels
@@ -83,7 +85,8 @@ class Transport {
   // Takes the message; its tensor must not be written again by anyone.
   // Unavailable: the peer is gone or the transport was aborted; names both
   // ends. InvalidArgument: not from this endpoint, or to a seat that is not
-  // in the placement.
+  // in the placement. ResourceExhausted: far more is in flight than a program
+  // has. AlreadyExists: sent before (where the receiver is in this process).
   virtual absl::Status Send(Message message) = 0;
 
   // Waits until the message is there. DeadlineExceeded names both ends and
@@ -99,7 +102,8 @@ class Transport {
                                           const Expected* expected,
                                           absl::Time deadline) = 0;
 
-  // Whether Receive would return at once.
+  // Whether the message has arrived: Receive needs nothing more from the
+  // sender's executor (a large payload may still have to be fetched).
   virtual bool Ready(const MessageId& id) = 0;
 
   // Ends every wait, now and later, with `cause`. The first cause stays.
@@ -137,7 +141,8 @@ class DataPlane {
   // Ends every wait of every endpoint.
   virtual void Abort(const absl::Status& cause) = 0;
 
-  // Messages that were refused: wrong job, attempt, nonce, size, or repeated.
+  // What was refused: messages of a wrong job, attempt, nonce, size or seat, or
+  // repeated ones; connections of strangers.
   virtual int64_t refused_messages() const = 0;
 };
 
@@ -153,8 +158,9 @@ struct DataPlaneOptions {
   std::shared_ptr<Allocator> allocator;  // for what is received
 };
 
-// `name` is in_process (one runner only) or ucx (local seats in process,
-// others over UCX). NotFound lists the known names.
+// `name` is in_process (one runner only), ucx (local seats in process, others
+// over UCX), or one of the tests' planes: zero_buffer, one_slot. NotFound lists
+// the known names.
 absl::StatusOr<std::unique_ptr<DataPlane>> MakeDataPlane(
     const std::string& name, const DataPlaneOptions& options);
 
