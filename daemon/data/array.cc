@@ -112,19 +112,14 @@ absl::Status Array::Read(int64_t first, absl::Span<double> into) const {
 }
 
 int64_t ElementsUpTo(absl::Span<const int64_t> dims, int64_t most) {
-  int64_t product = 1;
-  bool empty = false;
   for (int64_t dim : dims) {
     if (dim < 0) return -1;
-    empty = empty || dim == 0;
-    int64_t next = 0;
-    if (__builtin_mul_overflow(product, std::max<int64_t>(dim, 1), &next) ||
-        next > most) {
-      return -1;
-    }
-    product = next;
   }
-  if (empty) return 0;
+  if (std::count(dims.begin(), dims.end(), 0) > 0) return 0;
+  int64_t product = 1;
+  for (int64_t dim : dims) {
+    if (__builtin_mul_overflow(product, dim, &product)) return -1;
+  }
   return product <= most ? product : -1;
 }
 
