@@ -34,9 +34,11 @@ class LayerBody {
   virtual ~LayerBody() = default;
 
   // `params` and `buffers` in LayerInfo's order; buffers may be written when
-  // context.training. Allocates the output; an op that can work in place may
-  // return a handle on its input's buffer only where the input has no other
-  // user. `saved` is null when no backward will come.
+  // context.training. The output is a new tensor, or a handle on an input's
+  // buffer where the values are the same (flatten, dropout in evaluation): so
+  // nobody writes into an output. `saved` is null when no backward will come;
+  // nothing is kept in evaluation either.
+  // InvalidArgument: a label that is no class. ResourceExhausted: no memory.
   virtual absl::StatusOr<Tensor> Forward(const StepContext& context,
                                          absl::Span<const Tensor> inputs,
                                          absl::Span<const Tensor> params,
@@ -46,7 +48,9 @@ class LayerBody {
   // Adds the parameter gradients of this unit to `param_gradients` (f32,
   // zeroed by the caller at the start of an update) and returns the gradient
   // of each input for which `wanted` is true (an empty Tensor for the others,
-  // always so for labels). `output_gradient` is empty for a loss.
+  // always so for labels). `output_gradient` is empty for a loss. A returned
+  // gradient may be a handle on `output_gradient`'s buffer, twice even (add),
+  // so nobody writes into one: to sum two gradients take a new tensor.
   // The result and the order of additions depend on the arguments alone.
   virtual absl::StatusOr<TensorList> Backward(
       const StepContext& context, const Saved& saved,

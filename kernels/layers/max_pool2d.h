@@ -1,0 +1,16 @@
+// Max pooling, running half. Keeps where each maximum was.
+// max_pool2d_shape.h has its arguments.
+#ifndef PIPEWORK_KERNELS_LAYERS_MAX_POOL2D_H_
+#define PIPEWORK_KERNELS_LAYERS_MAX_POOL2D_H_
+
+#include "kernels/layers/layer.h"
+
+namespace pipework {
+
+absl::StatusOr<std::unique_ptr<LayerBody>> MakeMaxPool2d(
+    const v1::Layer& layer, absl::Span<const TensorSpec> inputs,
+    Backend& backend);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_KERNELS_LAYERS_MAX_POOL2D_H_
