@@ -135,8 +135,8 @@ int Warmup(const PipelineShape& shape, StageId stage) {
   }
   const int64_t behind = N - W - rs;
   if (behind == 0) return 0;
-  const int64_t deeper = (n - noam) * r0 * behind / ((N - r0) * rs);
-  return static_cast<int>((N - 1 - W) / rs + deeper);
+  return static_cast<int>(((N - 1 - W) * (N - r0) + (n - noam) * r0 * behind) /
+                          ((N - r0) * rs));
 }
 
 int Versions(const PipelineShape& shape, StageId stage, int accumulate) {
