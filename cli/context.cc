@@ -1,0 +1,183 @@
+#include "cli/context.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "cli/exit_code.h"
+#include "daemon/checkpoint/checkpoint.h"
+#include "daemon/spec/spec.h"
+#include "proto/errors.h"
+#include "proto/status_macros.h"
+
+namespace pipework {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kDefaultServer[] = "127.0.0.1:7070";
+
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string FirstLine(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return std::string(absl::StripAsciiWhitespace(line));
+}
+
+// Named by flag or environment, empty if it is not.
+std::string NamedServer(const Invocation& invocation) {
+  return invocation.Get("server", FromEnvironment("PIPEWORK_SERVER"));
+}
+
+absl::StatusOr<Client::Options> ClientOptions(const Invocation& invocation,
+                                              const std::string& server) {
+  Client::Options options;
+  options.server = server;
+  RETURN_IF_ERROR(invocation.GetSeconds("timeout", &options.timeout_seconds));
+  const std::string file =
+      invocation.Get("token-file", FromEnvironment("PIPEWORK_TOKEN_FILE"));
+  if (!file.empty()) {
+    options.token = FirstLine(file);
+    if (options.token.empty()) {
+      return Mismatch("--token-file", "file", file,
+                      "a readable file with a token in its first line");
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+std::string StateDir(const Invocation& invocation) {
+  std::error_code error;
+  return fs::absolute(invocation.Get("state-dir", "pipework-state"), error)
+      .string();
+}
+
+int LoadSpec(const Invocation& invocation, const std::string& file,
+             v1::JobSpec* spec, std::string* path) {
+  const std::vector<std::string> sets = invocation.All("set");
+  std::error_code error;
+  ParsedSpec parsed;
+  if (file == "-") {
+    std::ostringstream text;
+    text << std::cin.rdbuf();
+    *path = (fs::current_path(error) / "stdin.yaml").string();
+    parsed = ParseSpec(text.str(), *path, sets);
+  } else {
+    *path = fs::absolute(file, error).lexically_normal().string();
+    absl::StatusOr<ParsedSpec> read = ReadSpec(file, sets);
+    if (!read.ok()) {
+      return invocation.out->Error(kExitUsage, "UNREADABLE_FILE",
+                                   std::string(read.status().message()));
+    }
+    parsed = *std::move(read);
+  }
+  if (!parsed.problems.empty()) {
+    const size_t count = parsed.problems.size();
+    return invocation.out->Error(
+        kExitRejected, "INVALID_SPEC",
+        absl::StrCat("job spec rejected: ", count, " problem",
+                     count == 1 ? "" : "s"),
+        parsed.problems);
+  }
+  *spec = std::move(parsed.spec);
+  MakePathsAbsolute(*path, spec);
+  return kExitOk;
+}
+
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(
+    const Invocation& invocation) {
+  std::string server = NamedServer(invocation);
+  if (server.empty()) {
+    server = FirstLine(StateDir(invocation) + "/coordinator.address");
+  }
+  if (server.empty()) server = kDefaultServer;
+  ASSIGN_OR_RETURN(const Client::Options options,
+                   ClientOptions(invocation, server));
+  return std::make_unique<Client>(options);
+}
+
+absl::StatusOr<v1::Job> JobSource::FindJob(const std::string& ref) {
+  return client != nullptr ? client->GetJob(ref) : reader->FindJob(ref);
+}
+
+absl::StatusOr<JobSource> FindJobs(const Invocation& invocation) {
+  JobSource source;
+  source.state_dir = StateDir(invocation);
+  if (NamedServer(invocation).empty()) {
+    const std::string address =
+        FirstLine(source.state_dir + "/coordinator.address");
+    bool answers = false;
+    if (!address.empty()) {
+      ASSIGN_OR_RETURN(Client::Options options,
+                       ClientOptions(invocation, address));
+      options.timeout_seconds = std::min(options.timeout_seconds, 2.0);
+      answers = Client(options).GetServerInfo().ok();
+    }
+    if (!answers) {
+      absl::StatusOr<std::unique_ptr<JobStoreReader>> reader =
+          JobStoreReader::Open(source.state_dir);
+      if (reader.ok()) {
+        source.reader = *std::move(reader);
+        return source;
+      }
+      if (!absl::IsNotFound(reader.status()) || invocation.Has("state-dir")) {
+        return reader.status();
+      }
+    }
+  }
+  ASSIGN_OR_RETURN(source.client, MakeClient(invocation));
+  return source;
+}
+
+std::string NewRequestId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 4; ++i) absl::StrAppendFormat(&id, "%08x", random());
+  return id;
+}
+
+absl::StatusOr<std::string> FindCheckpoint(const Invocation& invocation,
+                                           const std::string& ref) {
+  std::error_code error;
+  if (fs::is_directory(ref, error)) {
+    return fs::absolute(ref, error).lexically_normal().string();
+  }
+  std::string job_ref = ref;
+  int64_t step = -1;
+  const size_t slash = ref.rfind('/');
+  if (slash != std::string::npos &&
+      absl::SimpleAtoi(ref.substr(slash + 1), &step)) {
+    job_ref = ref.substr(0, slash);
+  }
+  ASSIGN_OR_RETURN(JobSource source, FindJobs(invocation));
+  ASSIGN_OR_RETURN(const v1::Job job, source.FindJob(job_ref));
+  const std::string folder =
+      (job.folder().empty() ? JobFolder(source.state_dir, job.id())
+                            : job.folder()) +
+      "/checkpoints";
+  for (const CheckpointEntry& entry : ListCheckpoints(folder)) {
+    if (entry.complete && (step < 0 || entry.manifest.step() == step)) {
+      return entry.folder;
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "checkpoint ", ref, ": job ", job.id(), " has no complete checkpoint",
+      step < 0 ? "" : absl::StrCat(" of step ", step), " in ", folder));
+}
+
+}  // namespace pipework

@@ -1,0 +1,307 @@
+#include "cli/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+
+namespace pipework {
+namespace {
+
+std::string Milliseconds(double ms) {
+  return ms > 0 ? absl::StrFormat("%.2f", ms) : "-";
+}
+
+std::string WithThousands(int64_t number) {
+  std::string digits = absl::StrCat(number < 0 ? -number : number);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return (number < 0 ? "-" : "") + digits;
+}
+
+std::string StageName(const v1::StageMetrics& stage, bool replicated) {
+  return replicated ? absl::StrCat(stage.stage(), ".", stage.replica())
+                    : absl::StrCat(stage.stage());
+}
+
+bool IsReplicated(const v1::Job& job) {
+  return std::any_of(job.stages().begin(), job.stages().end(),
+                     [](const auto& stage) { return stage.replica() > 0; });
+}
+
+}  // namespace
+
+bool IsTerminal(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED ||
+         state == v1::CANCELLED;
+}
+
+int VerdictCode(v1::JobState state) {
+  return state == v1::SUCCEEDED ? kExitOk
+         : state == v1::FAILED  ? kExitJobFailed
+                                : kExitJobCancelled;
+}
+
+std::string StateText(const v1::Job& job) {
+  std::string text = v1::JobState_Name(job.state());
+  if (job.state() == v1::RUNNING && job.phase() != v1::TRAINING) {
+    absl::StrAppend(&text, " (",
+                    absl::AsciiStrToLower(v1::JobPhase_Name(job.phase())), ")");
+  }
+  return text;
+}
+
+std::string LayerRange(
+    const google::protobuf::RepeatedPtrField<std::string>& layers) {
+  if (layers.empty()) return "-";
+  if (layers.size() == 1) return layers[0];
+  return absl::StrCat(layers[0], "..", layers[layers.size() - 1]);
+}
+
+std::string JobLine(const v1::Job& job) {
+  std::string text =
+      absl::StrCat(job.name(), "  ", job.id(), "  ", StateText(job));
+  if (job.attempt() > 1) absl::StrAppend(&text, "  attempt ", job.attempt());
+  if (job.total_steps() > 0) {
+    absl::StrAppendFormat(&text, "  step %s/%s (%.1f%%)",
+                          WithThousands(job.step()),
+                          WithThousands(job.total_steps()),
+                          100.0 * job.step() / job.total_steps());
+  }
+  if (job.samples_per_second() > 0) {
+    absl::StrAppendFormat(&text, "  %.0f samples/s", job.samples_per_second());
+  }
+  if (!IsTerminal(job.state()) && job.eta_seconds() > 0) {
+    absl::StrAppend(&text, "  ETA ", FormatSeconds(job.eta_seconds()));
+  }
+  if (job.loss() > 0) absl::StrAppendFormat(&text, "  loss %.4f", job.loss());
+  return text;
+}
+
+std::string JobSummary(const v1::Job& job, int width) {
+  std::string out;
+  absl::StrAppendFormat(&out, "%s  %s  %s", job.name(), job.id(),
+                        StateText(job));
+  if (!job.reason().empty()) absl::StrAppend(&out, "  (", job.reason(), ")");
+  out += '\n';
+  if (!job.message().empty()) {
+    absl::StrAppend(&out, "  ", Printable(job.message()), "\n");
+  }
+  for (const v1::Attempt& attempt : job.attempts()) {
+    if (job.attempts_size() < 2 && attempt.cause().empty()) continue;
+    absl::StrAppend(&out, "  attempt ", attempt.number(), ": steps ",
+                    attempt.from_step(), " to ", attempt.to_step());
+    if (!attempt.end().empty()) absl::StrAppend(&out, ", ", attempt.end());
+    if (!attempt.cause().empty() && attempt.cause() != job.message()) {
+      absl::StrAppend(&out, ": ", Printable(attempt.cause()));
+    }
+    out += '\n';
+  }
+
+  if (job.epochs_size() > 0) {
+    Table table(
+        {">EPOCH", ">TRAIN LOSS", ">TEST LOSS", ">ACCURACY", ">SECONDS"});
+    constexpr int kShown = 10;
+    const int skipped = std::max(0, job.epochs_size() - kShown);
+    for (int i = 0; i < job.epochs_size(); ++i) {
+      // The first, and the last ones.
+      if (skipped > 0 && i > 0 && i <= skipped) continue;
+      const v1::EpochMetrics& epoch = job.epochs(i);
+      table.Row({absl::StrCat(epoch.epoch()),
+                 absl::StrFormat("%.4f", epoch.train_loss()),
+                 absl::StrFormat("%.4f", epoch.test_loss()),
+                 FormatPercent(epoch.test_accuracy()),
+                 absl::StrFormat("%.2f", epoch.seconds())});
+    }
+    absl::StrAppend(&out, "\n", table.ToString(width));
+    if (skipped > 0) {
+      absl::StrAppend(&out, "(", skipped,
+                      " epochs left out; -o json has them all)\n");
+    }
+  }
+
+  if (job.stages_size() > 0) {
+    const bool replicated = IsReplicated(job);
+    Table times({"STAGE", "LAYERS", "DEVICE", ">FWD ms", ">BWD ms", ">BUSY",
+                 ">XFER", ">WAIT-UP", ">WAIT-DN", ">OTHER"});
+    Table memory({"STAGE", ">VERSIONS", ">STALE", ">WEIGHTS", ">STASH",
+                  ">ACTIVATIONS", ">SENT"});
+    for (const v1::StageMetrics& stage : job.stages()) {
+      const std::string name = StageName(stage, replicated);
+      const v1::Shares& s = stage.shares();
+      times.Row({name, LayerRange(stage.layers()), stage.device(),
+                 Milliseconds(stage.forward_ms()),
+                 Milliseconds(stage.backward_ms()), FormatPercent(s.compute()),
+                 FormatPercent(s.transfer()), FormatPercent(s.wait_upstream()),
+                 FormatPercent(s.wait_downstream()), FormatPercent(s.other())});
+      memory.Row({name, absl::StrCat(stage.versions_held()),
+                  absl::StrCat(stage.staleness()),
+                  FormatBytes(static_cast<double>(stage.weight_bytes())),
+                  FormatBytes(static_cast<double>(stage.stash_bytes())),
+                  FormatBytes(static_cast<double>(stage.activation_bytes())),
+                  FormatBytes(static_cast<double>(stage.bytes_sent()))});
+    }
+    absl::StrAppend(&out, "\n", times.ToString(width), "\n",
+                    memory.ToString(width));
+  }
+
+  out += '\n';
+  if (job.samples_per_second() > 0) {
+    absl::StrAppendFormat(&out, "%.0f samples/s", job.samples_per_second());
+    if (job.measured_step_ms() > 0) {
+      absl::StrAppendFormat(&out, ", %.2f ms a step", job.measured_step_ms());
+      if (job.predicted_step_ms() > 0) {
+        absl::StrAppendFormat(
+            &out, " (the plan said %.2f, %+.0f%%)", job.predicted_step_ms(),
+            100 * (job.predicted_step_ms() / job.measured_step_ms() - 1));
+      }
+    }
+    out += '\n';
+  }
+  absl::StrAppend(&out, WithThousands(job.step()), " steps");
+  if (job.test_accuracy() >= 0 && job.epochs_size() > 0) {
+    absl::StrAppend(&out, ", test accuracy ",
+                    absl::StrFormat("%.2f%%", 100 * job.test_accuracy()));
+  }
+  absl::StrAppend(&out, ", ", FormatSeconds(job.wall_seconds()),
+                  " from submit to verdict");
+  if (job.profile_seconds() > 0) {
+    absl::StrAppend(&out, ", profile ", FormatSeconds(job.profile_seconds()));
+  }
+  out += '\n';
+  return out;
+}
+
+std::string StatusPage(const v1::Job& job, int width) {
+  std::string out = JobLine(job) + "\n";
+  if (!job.message().empty()) {
+    absl::StrAppend(&out, job.reason(), job.reason().empty() ? "" : ": ",
+                    Printable(job.message()), "\n");
+  }
+  if (!job.checkpoint().empty()) {
+    absl::StrAppend(&out, "checkpoint step ",
+                    WithThousands(job.checkpoint_step()), "\n");
+  }
+  if (job.stages_size() == 0) return out;
+  const bool replicated = IsReplicated(job);
+  Table table({"STAGE", "NODE/DEV", "STATE", ">COMPUTE", ">COMM", ">WAIT-UP",
+               ">WAIT-DOWN", ">OTHER", ">MB(F/B)", ">STASH", ">W.VER",
+               ">STALE"});
+  std::string waits;
+  for (const v1::StageMetrics& stage : job.stages()) {
+    const v1::Shares& s = stage.shares();
+    table.Row({StageName(stage, replicated), stage.device(), stage.state(),
+               FormatPercent(s.compute()), FormatPercent(s.transfer()),
+               FormatPercent(s.wait_upstream()),
+               FormatPercent(s.wait_downstream()), FormatPercent(s.other()),
+               absl::StrCat(stage.forwards(), "/", stage.backwards()),
+               FormatBytes(static_cast<double>(stage.stash_bytes() +
+                                               stage.activation_bytes())),
+               absl::StrCat(stage.weight_version()),
+               absl::StrCat(stage.staleness())});
+    if (!stage.waiting_for().empty() && !IsTerminal(job.state())) {
+      absl::StrAppend(&waits, "stage ", StageName(stage, replicated),
+                      " waits for ", Printable(stage.waiting_for()), "\n");
+    }
+    if (stage.heard_seconds_ago() > 6 && !IsTerminal(job.state())) {
+      absl::StrAppend(&waits, "stage ", StageName(stage, replicated),
+                      " was last heard ",
+                      FormatSeconds(stage.heard_seconds_ago()), " ago\n");
+    }
+  }
+  absl::StrAppend(&out, "\n", table.ToString(width), waits);
+  return out;
+}
+
+std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width) {
+  std::string out;
+  if (!plan.feasible()) {
+    return absl::StrCat("Plan  job ", job,
+                        "\nNot feasible: ", Printable(plan.reason()), "\n");
+  }
+  int workers = 0;
+  for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
+  absl::StrAppendFormat(
+      &out, "Plan  job %s\n%s with %s weights, %d stage%s on %d device%s, ",
+      job, plan.schedule(), plan.weights(), plan.stages_size(),
+      plan.stages_size() == 1 ? "" : "s", workers, workers == 1 ? "" : "s");
+  if (plan.microbatches() > 1) {
+    absl::StrAppendFormat(&out, "%d microbatches\n", plan.microbatches());
+  } else {
+    absl::StrAppendFormat(&out, "%d minibatch%s in flight\n", plan.in_flight(),
+                          plan.in_flight() == 1 ? "" : "es");
+  }
+  double slowest = 0;
+  for (const v1::PlanStage& stage : plan.stages()) {
+    slowest = std::max(slowest, stage.seconds());
+  }
+  Table table({"STAGE", "LAYERS", "REPL", "DEVICE", ">WEIGHTS", ">STASH",
+               ">TOTAL / LIMIT", ">MS", "", ">TO NEXT"});
+  for (int i = 0; i < plan.stages_size(); ++i) {
+    const v1::PlanStage& stage = plan.stages(i);
+    const auto bytes = [](int64_t n) {
+      return FormatBytes(static_cast<double>(n));
+    };
+    std::vector<std::string> devices(stage.devices().begin(),
+                                     stage.devices().end());
+    table.Row(
+        {absl::StrCat(i), LayerRange(stage.layers()),
+         absl::StrCat(stage.replicas()), absl::StrJoin(devices, ","),
+         bytes(stage.weight_bytes()),
+         bytes(stage.stash_bytes() + stage.activation_bytes()),
+         absl::StrCat(bytes(stage.total_bytes()), " / ",
+                      stage.limit_bytes() > 0 ? bytes(stage.limit_bytes())
+                                              : std::string("-")),
+         Milliseconds(1000 * stage.seconds()),
+         plan.stages_size() > 1 && stage.seconds() == slowest ? "<slowest" : "",
+         i + 1 < plan.stages_size() ? bytes(stage.output_bytes())
+                                    : std::string("-")});
+  }
+  absl::StrAppend(&out, "\n", table.ToString(width), "\n");
+  absl::StrAppendFormat(&out,
+                        "Predicted step %.2f ms, %.0f samples/s, bubble %s\n",
+                        plan.predicted_step_ms(), plan.samples_per_second(),
+                        FormatPercent(plan.bubble()));
+  if (plan.estimated()) {
+    out += "Estimated from operations and bytes: no layer was measured.\n";
+  }
+  if (plan.rivals_size() > 0) {
+    Table rivals({"RIVAL", ">SAMPLES/S", ">VS DATA PARALLEL", ">MEMORY"});
+    for (const v1::Rival& rival : plan.rivals()) {
+      rivals.Row(
+          {rival.name(),
+           rival.feasible()
+               ? absl::StrFormat("%.0f", rival.samples_per_second())
+               : "does not fit",
+           rival.feasible() && rival.speedup_over_data_parallel() > 0
+               ? absl::StrFormat("%.2fx", rival.speedup_over_data_parallel())
+               : "-",
+           FormatBytes(static_cast<double>(rival.total_bytes()))});
+    }
+    absl::StrAppend(&out, "\n", rivals.ToString(width));
+  }
+  return out;
+}
+
+std::string JobsTable(const google::protobuf::RepeatedPtrField<v1::Job>& jobs,
+                      int width) {
+  Table table({"ID", "NAME", "STATE", ">STEP", ">ACCURACY", ">TIME", "REASON"});
+  for (const v1::Job& job : jobs) {
+    table.Row(
+        {job.id(), job.name(), StateText(job),
+         job.total_steps() > 0
+             ? absl::StrCat(job.step(), "/", job.total_steps())
+             : "-",
+         job.test_accuracy() > 0 ? FormatPercent(job.test_accuracy()) : "-",
+         FormatSeconds(job.wall_seconds()), job.reason()});
+  }
+  return table.ToString(width);
+}
+
+}  // namespace pipework
