@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "proto/job.pb.h"
 
 namespace pipework {
 
 // Rate for minibatch `step` (from 0) of a run of `total_steps` with
 // `steps_per_epoch`. Warm-up: base * (step + 1) / warmup_steps, then the
-// schedule over what is left of the run.
+// schedule over what is left of the run. Factor and power 0 stand for their
+// defaults, 0.1 and 1; an empty schedule is constant.
 // REQUIRES: CheckLearningRate(spec) is OK.
 double LearningRateAt(const v1::LearningRateSpec& spec, int64_t step,
                       int64_t total_steps, int64_t steps_per_epoch);

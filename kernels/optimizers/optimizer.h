@@ -38,7 +38,9 @@ class Optimizer {
                               absl::Span<Tensor> updated) const = 0;
 };
 
-// InvalidArgument: unknown name (lists the known ones) or impossible value.
+// InvalidArgument: unknown name (lists the known ones) or impossible value. A
+// spec of adam that gives none of beta1, beta2 and epsilon gets the defaults of
+// job.proto.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
     const v1::OptimizerSpec& spec);
 
