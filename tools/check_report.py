@@ -114,7 +114,8 @@ def main(folder):
         report.read_events(path)
     own = folder / "own"
     if own.exists():
-        report.failures += own.read_text().splitlines()
+        report.failures += re.findall(r"^FAILED: (.*)$", own.read_text(),
+                                      re.MULTILINE)
 
     absent = folder / "absent"
     if absent.exists():

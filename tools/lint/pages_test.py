@@ -34,8 +34,9 @@ def problems(root):
     for name in data:
         if name in ("README.md", "BUILD.bazel"):
             continue
-        if not any(name == n or fnmatch.fnmatch(name, n) or
-                   (n.endswith("/") and name.startswith(n)) for n in named):
+        # A file, a pattern, or a folder.
+        if not any(fnmatch.fnmatch(name, n) or
+                   name.startswith(n.rstrip("/") + "/") for n in named):
             found.append(f"testdata/{name}: no line in testdata/README.md says "
                          "what made it")
     return found
@@ -70,6 +71,8 @@ class Pages(tree.TreeTest):
         self.assertIn("testdata/x/c", found[0])
         self.assertEqual(
             self.of({**data, "testdata/README.md": lines + "`x/`\n"}), [])
+        self.assertEqual(
+            self.of({**data, "testdata/README.md": lines + "`x`\n"}), [])
 
 
 if __name__ == "__main__":
