@@ -1,0 +1,16 @@
+// Linked in --config=testing.
+#include "daemon/executor/break_mode.h"
+#include "proto/errors.h"
+
+namespace pipework {
+
+absl::StatusOr<BreakMode> ParseBreakMode(const std::string& name) {
+  if (name.empty()) return BreakMode::kNone;
+  if (name == "version") return BreakMode::kVersion;
+  if (name == "label") return BreakMode::kLabel;
+  if (name == "scale") return BreakMode::kScale;
+  if (name == "order") return BreakMode::kOrder;
+  return Mismatch("break mode", "name", name, "version, label, scale or order");
+}
+
+}  // namespace pipework
