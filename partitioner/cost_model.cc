@@ -1,0 +1,94 @@
+// The cost models, and their table.
+//
+//   paper      as the PipeDream paper prints it: the ring of a replicated stage
+//              is charged to every minibatch and overlaps with computing
+//                T = 1/m max(compute, 2 (m - 1) W / B),   C = 2 a / B
+//   pipework   as our executors work: one ring for every m minibatches, after
+//              their backwards, every message with its latency; and each end of
+//              a cut carries it: the a_in and a_out of a stage share the links
+//              of its m replicas
+//                T = 1/m max(compute + ring(m), 2 (a_in + a_out) / B),   C = 0
+#include "partitioner/cost_model.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace pipework {
+namespace {
+
+double LinkSeconds(double bytes, const Link& link) {
+  return link.bytes_per_second > 0 ? bytes / link.bytes_per_second : 0;
+}
+
+class PaperModel final : public CostModel {
+ public:
+  double StageSeconds(const StageLoad& load, int m,
+                      const Link& link) const override {
+    const double sync = LinkSeconds(2.0 * (m - 1) * load.weight_bytes, link);
+    return std::max(load.compute_seconds, sync) / m;
+  }
+  double CutSeconds(double bytes, const Link& link) const override {
+    return LinkSeconds(2 * bytes, link);
+  }
+};
+
+class PipeworkModel final : public CostModel {
+ public:
+  double StageSeconds(const StageLoad& load, int m,
+                      const Link& link) const override {
+    double messages = 0;
+    for (const double bytes : {load.input_bytes, load.output_bytes}) {
+      if (bytes > 0) messages += 2 * link.Seconds(bytes);
+    }
+    const double ring = RingSeconds(load.weight_bytes, m, link);
+    return std::max(load.compute_seconds + ring, messages) / m;
+  }
+  double CutSeconds(double, const Link&) const override { return 0; }
+};
+
+const CostModel* Paper() {
+  static const PaperModel model;
+  return &model;
+}
+
+const CostModel* Pipework() {
+  static const PipeworkModel model;
+  return &model;
+}
+
+constexpr CostModelEntry kCostModels[] = {
+    {"pipework", "as our executors work", &Pipework},
+    {"paper", "as the PipeDream paper prints it", &Paper},
+};
+
+}  // namespace
+
+double Link::Seconds(double bytes) const {
+  return latency_seconds + LinkSeconds(bytes, *this);
+}
+
+double RingSeconds(double bytes, int m, const Link& link) {
+  if (m < 2) return 0;
+  return 2.0 * (m - 1) * link.Seconds(bytes / m);
+}
+
+std::vector<std::string> CostModelNames() {
+  std::vector<std::string> names;
+  for (const CostModelEntry& entry : kCostModels) {
+    names.emplace_back(entry.name);
+  }
+  return names;
+}
+
+absl::StatusOr<const CostModel*> FindCostModel(absl::string_view name) {
+  for (const CostModelEntry& entry : kCostModels) {
+    if (entry.name == name) return entry.get();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("cost model \"", name, "\" is not known; known models: ",
+                   absl::StrJoin(CostModelNames(), ", ")));
+}
+
+}  // namespace pipework

@@ -1,0 +1,48 @@
+// What the partitioner knows of a graph: a chain of layers with costs, and the
+// bytes that cross each possible cut.
+#ifndef PIPEWORK_PARTITIONER_PROFILE_H_
+#define PIPEWORK_PARTITIONER_PROFILE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/graph.pb.h"
+#include "proto/profile.pb.h"
+
+namespace pipework {
+
+// Costs of one layer for one unit.
+struct LayerCost {
+  double forward_seconds = 0;
+  double backward_seconds = 0;  // input and weight gradients
+  double update_seconds = 0;    // per update, not per unit
+  int64_t parameter_bytes = 0;
+  int64_t kept_bytes = 0;       // per unit in flight, for its backward
+  int64_t workspace_bytes = 0;  // once
+};
+
+// Layers in graph order. Cut i lies after layer i.
+struct ChainProfile {
+  std::vector<LayerCost> layers;
+  // By cut: bytes of all tensors made at or before layer i and read after it,
+  // each counted once: also what skips layers, labels and the input. The last
+  // is 0. They go forward once per unit.
+  std::vector<int64_t> cut_bytes;
+  // The part of them that has a gradient, which comes back.
+  std::vector<int64_t> gradient_bytes;
+
+  int size() const { return static_cast<int>(layers.size()); }
+};
+
+// `scale` multiplies what grows with the number of samples: a profile measured
+// with 32 samples says what a unit of 8 costs with scale 0.25.
+// InvalidArgument: `profile` is not one of `graph`, or has negative or
+// non-finite numbers.
+absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
+                                       const v1::Profile& profile,
+                                       double scale);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_PARTITIONER_PROFILE_H_
