@@ -26,8 +26,8 @@ std::string WithThousands(int64_t number) {
 }
 
 std::string StageName(const v1::StageMetrics& stage, bool replicated) {
-  return replicated ? absl::StrCat(stage.stage(), ".", stage.replica())
-                    : absl::StrCat(stage.stage());
+  return replicated ? absl::StrCat(stage.index(), ".", stage.replica())
+                    : absl::StrCat(stage.index());
 }
 
 bool IsReplicated(const v1::Job& job) {
