@@ -30,6 +30,7 @@
 #include "kernels/ops/relu.h"
 #include "kernels/ops/sgd.h"
 #include "kernels/ops/softmax_xent.h"
+#include "kernels/ops/squared_error.h"
 #include "kernels/ops/vector.h"
 
 namespace pipework {
@@ -80,6 +81,10 @@ class Backend {
       const SoftmaxXentForwardArgs& args) = 0;
   virtual absl::Status SoftmaxXentBackward(
       const SoftmaxXentBackwardArgs& args) = 0;
+  virtual absl::Status SquaredErrorForward(
+      const SquaredErrorForwardArgs& args) = 0;
+  virtual absl::Status SquaredErrorBackward(
+      const SquaredErrorBackwardArgs& args) = 0;
 
   virtual absl::Status Sgd(const SgdArgs& args) = 0;
   virtual absl::Status Adam(const AdamArgs& args) = 0;

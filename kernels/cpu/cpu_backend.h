@@ -51,6 +51,10 @@ class CpuBackend final : public Backend {
   absl::Status SoftmaxXentForward(const SoftmaxXentForwardArgs& args) override;
   absl::Status SoftmaxXentBackward(
       const SoftmaxXentBackwardArgs& args) override;
+  absl::Status SquaredErrorForward(
+      const SquaredErrorForwardArgs& args) override;
+  absl::Status SquaredErrorBackward(
+      const SquaredErrorBackwardArgs& args) override;
   absl::Status Sgd(const SgdArgs& args) override;
   absl::Status Adam(const AdamArgs& args) override;
   absl::Status Fill(const FillArgs& args) override;
