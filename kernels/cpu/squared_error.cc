@@ -1,4 +1,4 @@
-//   loss = sum over i of (x[i] - label[i])^2,   dx[i] = 2 (x[i] - label[i])
+//   loss = sum over i of (x[i] - label[i])^2 / 2,   dx[i] = x[i] - label[i]
 //
 // Plain loops: a loss has few elements.
 #include "kernels/ops/squared_error.h"
@@ -14,7 +14,7 @@ absl::Status CpuBackend::SquaredErrorForward(const SquaredErrorForwardArgs& a) {
   int64_t right = 0;
   for (int64_t i = 0; i < a.elements; ++i) {
     const double error = double{a.x[i]} - a.labels[i];
-    loss += error * error;
+    loss += error * error / 2;
     right += std::fabs(error) < 0.5 ? 1 : 0;
   }
   a.result[0] = static_cast<float>(loss);
@@ -25,7 +25,7 @@ absl::Status CpuBackend::SquaredErrorForward(const SquaredErrorForwardArgs& a) {
 absl::Status CpuBackend::SquaredErrorBackward(
     const SquaredErrorBackwardArgs& a) {
   for (int64_t i = 0; i < a.elements; ++i) {
-    a.dx[i] = static_cast<float>(2 * (double{a.x[i]} - a.labels[i]));
+    a.dx[i] = static_cast<float>(double{a.x[i]} - a.labels[i]);
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
-// Squared error against whole numbers, summed over elements:
-//   forward   loss  = sum over i of (x[i] - label[i])^2
+// Half the squared error against whole numbers, summed over elements:
+//   forward   loss  = sum over i of (x[i] - label[i])^2 / 2
 //             right = number of elements with |x[i] - label[i]| < 1/2
-//   backward  dx[i] = 2 (x[i] - label[i])     of the sum, not of a mean
+//   backward  dx[i] = x[i] - label[i]     of the sum, not of a mean
 //
 // f32 and i32. Elements are added in double. Tolerance: the loss 1e-6 of
 // itself; right and dx are exact.

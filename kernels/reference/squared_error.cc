@@ -1,4 +1,4 @@
-//   loss = sum over i of (x[i] - label[i])^2,   dx[i] = 2 (x[i] - label[i])
+//   loss = sum over i of (x[i] - label[i])^2 / 2,   dx[i] = x[i] - label[i]
 #include "kernels/ops/squared_error.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ absl::Status ReferenceBackend::SquaredErrorForward(
   int64_t right = 0;
   for (int64_t i = 0; i < a.elements; ++i) {
     const double error = double{a.x[i]} - a.labels[i];
-    loss += error * error;
+    loss += error * error / 2;
     right += std::fabs(error) < 0.5 ? 1 : 0;
   }
   a.result[0] = static_cast<float>(loss);
@@ -24,7 +24,7 @@ absl::Status ReferenceBackend::SquaredErrorForward(
 absl::Status ReferenceBackend::SquaredErrorBackward(
     const SquaredErrorBackwardArgs& a) {
   for (int64_t i = 0; i < a.elements; ++i) {
-    a.dx[i] = static_cast<float>(2 * (double{a.x[i]} - a.labels[i]));
+    a.dx[i] = static_cast<float>(double{a.x[i]} - a.labels[i]);
   }
   return absl::OkStatus();
 }
