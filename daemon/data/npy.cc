@@ -202,12 +202,16 @@ absl::StatusOr<Array> ReadNpy(std::shared_ptr<const ByteSource> source) {
   }
   const int64_t length_bytes = version == 1 ? 2 : 4;
   const int64_t header_at = 8 + length_bytes;
+  if (start_bytes < header_at) {
+    return ErrorAt(name, 8, "header length", "cut off",
+                   absl::StrCat(length_bytes, " bytes"),
+                   "the file is cut off or damaged");
+  }
   int64_t header_bytes = 0;
   for (int64_t i = 0; i < length_bytes; ++i) {
     header_bytes |= int64_t{start[8 + i]} << (8 * i);
   }
-  const int64_t most = std::min(
-      kLongestHeader, std::max<int64_t>(source->size() - header_at, 0));
+  const int64_t most = std::min(kLongestHeader, source->size() - header_at);
   if (header_bytes > most) {
     return ErrorAt(name, 8, "header length", absl::StrCat(header_bytes),
                    absl::StrCat("at most ", most),
