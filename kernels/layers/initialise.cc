@@ -22,10 +22,8 @@ void Initialise(int64_t seed, absl::string_view layer, const ParamSpec& spec,
   // The largest f32 below the bound, should rounding reach the bound itself.
   const float largest = std::nextafter(static_cast<float>(spec.bound), 0.0f);
   for (int64_t i = 0; i < elements; ++i) {
-    const auto draw =
-        Philox4x32({static_cast<uint32_t>(i),
-                    static_cast<uint32_t>(i >> 32), 0, 0},
-                   key);
+    const auto draw = Philox4x32(
+        {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key);
     const double unit = 2.0 * UnitDouble(draw[0], draw[1]) - 1.0;
     const auto value = static_cast<float>(unit * spec.bound);
     values[i] = value > largest ? largest : value;

@@ -42,7 +42,8 @@ struct LayerInfo {
   double forward_operations = 0;     // multiply and add count 2, per sample
   double backward_operations = 0;    // per sample
   int64_t saved_bytes = 0;           // kept between forward and backward, per
-                                     // sample, beyond its inputs and output
+                                     // sample, beyond f32 inputs and output
+                                     // (labels count)
   int64_t saved_bytes_per_unit = 0;  // likewise, whatever the samples
   bool saves_input = false;          // backward reads the input again
   bool saves_output = false;         // backward reads the output again

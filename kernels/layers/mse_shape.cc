@@ -39,6 +39,7 @@ absl::StatusOr<LayerInfo> InferMse(const v1::Layer& layer,
   info.forward_operations = 3.0 * static_cast<double>(elements);
   info.backward_operations = static_cast<double>(elements);
   info.saves_input = true;
+  info.saved_bytes = elements * DTypeBytes(DType::kI32);  // its labels
   return info;
 }
 

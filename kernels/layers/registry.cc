@@ -38,7 +38,7 @@ constexpr Entry kBodies[] = {
     {"flatten", &MakeFlatten},
     {"add", &MakeAdd},
     {"softmax_cross_entropy", &MakeSoftmaxCrossEntropy},
-//mse    {"mse", &MakeMse},
+    {"mse", &MakeMse},
 };
 
 }  // namespace
