@@ -1,0 +1,62 @@
+"""`pipectl verify`: the pipeline against the serial oracle, bit for bit."""
+import harness
+from harness import JOBS, pipectl_json
+
+SPECS = ("mlp.yaml", "cnn_bn.yaml", "resnet_dropout.yaml")
+
+
+class Verify(harness.Case):
+
+    def verify(self, spec, *arguments):
+        code, verdict = pipectl_json("verify", JOBS / spec, *arguments)
+        self.assertEqual((code, verdict.get("equal")), (0, True), verdict)
+        self.assertTrue(verdict["layers"])
+        for layer in verdict["layers"]:
+            self.assertTrue(layer["bit_equal"], layer)
+            self.assertEqual(layer["max_abs_difference"], 0)
+        return verdict
+
+    def test_stashing_equals_the_replayed_version_log(self):
+        for spec in SPECS:
+            for stages in (2, 4):
+                with self.subTest(spec=spec, stages=stages):
+                    self.verify(spec, "--schedule", "1f1b", "--stages", stages)
+
+    def test_flush_equals_plain_sgd(self):
+        for spec in SPECS:
+            for stages in (1, 3):
+                with self.subTest(spec=spec, stages=stages):
+                    verdict = self.verify(spec, "--schedule", "flush",
+                                          "--stages", stages)
+                    self.assertEqual(verdict["oracle"], "plain")
+
+    def test_one_stage_or_one_in_flight_is_plain_sgd(self):
+        self.assertEqual(self.verify("mlp.yaml", "--schedule", "1f1b",
+                                     "--stages", 1)["oracle"], "plain")
+        verdict = self.verify("cnn_bn.yaml", "--schedule", "1f1b", "--stages",
+                              3, "--set", "pipeline.in_flight=1")
+        self.assertEqual(verdict["oracle"], "plain")
+
+    def test_replicated_stages(self):
+        for spec, replicas in (("mlp.yaml", "2,1"), ("cnn_bn.yaml", "1,2,1"),
+                               ("resnet_dropout.yaml", "3,1"),
+                               ("mlp.yaml", "1,3")):
+            for schedule in ("1f1b", "flush"):
+                with self.subTest(spec=spec, replicas=replicas,
+                                  schedule=schedule):
+                    self.verify(spec, "--schedule", schedule, "--replicas",
+                                replicas)
+
+    def test_impossible_pairs_are_refused_with_the_reason(self):
+        for arguments in (("--schedule", "1f1b", "--weights", "flush"),
+                          ("--schedule", "flush", "--weights", "stash"),
+                          ("--schedule", "1f1b", "--microbatches", "4"),
+                          ("--schedule", "2f2b")):
+            with self.subTest(arguments=arguments):
+                code, error = pipectl_json("verify", JOBS / "mlp.yaml",
+                                           *arguments)
+                self.assertEqual((code, error["kind"]), (3, "Error"))
+
+
+if __name__ == "__main__":
+    harness.main()
