@@ -38,7 +38,7 @@ def problems(root):
                          "package group")
         for lists in re.findall(r"visibility = \[([^\]]*)\]", content):
             for label in re.findall(r'"([^"]+)"', lists):
-                if label.startswith("//visibility:private"):
+                if label == "//visibility:private" or neighbour(folder, label):
                     continue
                 if not (label.startswith("//:") and label[3:] in groups):
                     found.append(f"{where}: visibility {label} is not a "
@@ -54,18 +54,31 @@ def problems(root):
         relative = str(Path(name).relative_to(folder))
         if str(folder) == ".":
             found.append(f"{name}: no {BUILD} in its folder")
-        elif f'"{relative}"' not in content and not globbed(content, relative):
+        elif not listed(content, relative):
             found.append(f"{name}: in no target of {folder}/{BUILD}")
     return found
 
 
-def globbed(content, relative):
+def neighbour(folder, label):
+    """A package under the same top folder: narrower than any group."""
+    match = re.fullmatch(r"//([^:]+):__(pkg|subpackages)__", label)
+    return match and match.group(1).split("/")[0] == folder.split("/")[0]
+
+
+def listed(content, relative):
+    if f'"{relative}"' in content or f'":{relative}"' in content:
+        return True
     for inner in re.findall(r"glob\(\s*\[([^\]]*)\]", content):
         for pattern in re.findall(r'"([^"]+)"', inner):
             regex = re.escape(pattern).replace(r"\*\*/", "(.*/)?").replace(
                 r"\*\*", ".*").replace(r"\*", "[^/]*")
             if re.fullmatch(regex, relative):
                 return True
+    # [cc_library(name = op, srcs = [op + ".cc"]) for op in ["relu", ...]]
+    for suffix in re.findall(r'\+ "([^"]+)"', content):
+        stem = relative[:-len(suffix)]
+        if relative.endswith(suffix) and f'"{stem}"' in content:
+            return True
     return False
 
 
@@ -98,6 +111,8 @@ class BuildFiles(tree.TreeTest):
             self.PACKAGE + 'visibility = ["//:may_use_b"]\n'))
         self.assertTrue(self.a(
             self.PACKAGE + 'visibility = ["//b:__pkg__"]\n'))
+        self.assertEqual(self.a(
+            self.PACKAGE + 'visibility = ["//a/c:__pkg__"]\n'), [])
 
     def test_a_source_in_no_target_is_named(self):
         self.assertEqual(self.a(self.PACKAGE, ["x.cc"]),
@@ -105,6 +120,9 @@ class BuildFiles(tree.TreeTest):
         self.assertEqual(self.a(self.PACKAGE + 'srcs = ["x.cc"]', ["x.cc"]), [])
         self.assertEqual(
             self.a(self.PACKAGE + 'srcs = glob(["*.cc"])', ["x.cc"]), [])
+        loop = '[pipe_test(srcs = [op + "_test.cc"]) for op in ["x"]]'
+        self.assertEqual(self.a(self.PACKAGE + loop, ["x_test.cc"]), [])
+        self.assertTrue(self.a(self.PACKAGE + loop, ["y_test.cc"]))
         self.assertEqual(self.of({"b/x.cc": ""}),
                          [f"b/x.cc: no {BUILD} in its folder"])
 
