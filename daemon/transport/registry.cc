@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "daemon/transport/in_process.h"
 #include "daemon/transport/transport.h"
+#include "daemon/transport/ucx.h"
 
 namespace pipework {
 namespace {
@@ -29,6 +30,7 @@ struct Entry {
 constexpr Entry kPlanes[] = {
     {"in_process", "hand-over between executors of one runner",
      &MakeInProcess<Buffering::kUnbounded>},
+    {"ucx", "in process within a runner, UCX between runners", &MakeUcxPlane},
     {"zero_buffer", "for tests: messages stay with the sender until asked for",
      &MakeInProcess<Buffering::kZero>},
     {"one_slot", "for tests: one message of each sender goes ahead",
