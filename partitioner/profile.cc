@@ -95,26 +95,26 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
     cost.forward_seconds = from.forward_seconds() * scale;
     cost.backward_seconds = from.backward_seconds() * scale;
     cost.update_seconds = from.update_seconds();
+    cost.output_bytes = scaled(from.output_bytes());
     cost.parameter_bytes = from.parameter_bytes();
     cost.kept_bytes = scaled(from.saved_bytes() + from.output_bytes());
     cost.workspace_bytes = from.workspace_bytes();
     chain.layers.push_back(cost);
   }
+  // input_bytes holds one sample and its label; label_bytes those of a unit.
+  const int64_t labels = profile.label_bytes();
   const int64_t batch = std::max<int64_t>(1, profile.batch());
+  chain.x_bytes =
+      scaled(std::max<int64_t>(0, profile.input_bytes() * batch - labels));
+  chain.y_bytes = scaled(labels);
   for (int cut = 0; cut < chain.size(); ++cut) {
     int64_t gradient = 0;
     for (int l = 0; l <= cut; ++l) {
-      if (last.of_layer[l] > cut) {
-        gradient += scaled(profile.layers(l).output_bytes());
-      }
+      if (last.of_layer[l] > cut) gradient += chain.layers[l].output_bytes;
     }
     int64_t bytes = gradient;
-    // input_bytes holds one sample and its label; label_bytes those of a unit.
-    const int64_t labels = profile.label_bytes();
-    const int64_t samples =
-        std::max<int64_t>(0, profile.input_bytes() * batch - labels);
-    if (last.of_x > cut) bytes += scaled(samples);
-    if (last.of_y > cut) bytes += scaled(labels);
+    if (last.of_x > cut) bytes += chain.x_bytes;
+    if (last.of_y > cut) bytes += chain.y_bytes;
     chain.gradient_bytes.push_back(gradient);
     chain.cut_bytes.push_back(bytes);
   }

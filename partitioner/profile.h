@@ -17,6 +17,7 @@ struct LayerCost {
   double forward_seconds = 0;
   double backward_seconds = 0;  // input and weight gradients
   double update_seconds = 0;    // per update, not per unit
+  int64_t output_bytes = 0;
   int64_t parameter_bytes = 0;
   int64_t kept_bytes = 0;       // per unit in flight, for its backward
   int64_t workspace_bytes = 0;  // once
@@ -31,6 +32,8 @@ struct ChainProfile {
   std::vector<int64_t> cut_bytes;
   // The part of them that has a gradient, which comes back.
   std::vector<int64_t> gradient_bytes;
+  int64_t x_bytes = 0;  // the samples of a unit
+  int64_t y_bytes = 0;  // its labels
 
   int size() const { return static_cast<int>(layers.size()); }
 };

@@ -17,23 +17,38 @@ namespace pipework {
 
 struct PlanningOptions {
   std::string cost_model = "pipework";
+  // Next best plans to add.
   int alternatives = 0;
+  // Nodes that can read the data; stage 0 sits on them. Empty: any.
+  std::vector<std::string> data_nodes;
+  // Rivals cost a simulation each.
+  bool rivals = true;
 };
 
 // The best plan for the devices in `topology` (usable ones only), pins of
 // spec.pipeline obeyed. One device, one executor. Device names, seconds,
 // bytes and prediction are filled in.
-// FailedPrecondition (INFEASIBLE): more devices or memory needed than there
-// are; the message has the numbers and the nearest change that would fit.
-// InvalidArgument: pins that contradict each other or the graph.
+//
+// Candidates come from the partitioner; each is compiled and simulated on its
+// devices, and the shortest step wins, on fewer devices where that is as good.
+// With cost model `paper` the recurrences' own answer over all devices is
+// taken. With pinned stages only their devices are chosen.
+// FailedPrecondition (INFEASIBLE): more devices, layers or memory needed than
+// there are; the message has the numbers and the nearest change that would
+// fit.
+// InvalidArgument: pins that contradict each other or the graph, a profile of
+// another graph. NotFound: unknown cost model, schedule or policy.
 absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec,
                                  const v1::Graph& graph,
                                  const v1::Profile& profile,
                                  const v1::Topology& topology,
                                  const PlanningOptions& options);
 
-// Seats for the plan's stages in `topology`. Stage 0 goes to one of
-// `data_nodes` (empty: any).
+// Seats for the plan's stages in `topology`: the devices that the plan names,
+// where it names them and stage 0 sits on one of `data_nodes` (empty: any);
+// else chosen again, balanced and neighbours together.
+// FailedPrecondition: a named device is not there or not usable, a device is
+// named twice, or there are too few devices.
 absl::StatusOr<v1::Placement> Place(const v1::Plan& plan,
                                     const v1::Topology& topology,
                                     const std::vector<std::string>& data_nodes);

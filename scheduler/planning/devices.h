@@ -1,0 +1,72 @@
+// The usable devices of a topology, which of them share cores, and who sits
+// where.
+#ifndef PIPEWORK_SCHEDULER_PLANNING_DEVICES_H_
+#define PIPEWORK_SCHEDULER_PLANNING_DEVICES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "partitioner/cost_model.h"
+#include "proto/placement.pb.h"
+
+namespace pipework {
+
+// Devices of one node that compute on the same cores. A GPU is alone.
+struct CoreGroup {
+  int node = 0;
+  double cores = 1;  // how many devices it runs at full speed at once
+  std::vector<int> devices;
+};
+
+struct PooledDevice {
+  std::string name;  // n1/cpu:0
+  int node = 0;
+  int group = 0;
+  int64_t memory_bytes = 0;  // 0: unknown
+};
+
+// Pure data; devices in the order of nodes, then of the node's list.
+struct DevicePool {
+  std::vector<std::string> nodes;
+  std::vector<PooledDevice> devices;  // usable ones only
+  std::vector<CoreGroup> groups;
+  std::vector<std::string> unusable;  // "n1/cuda:0 (reason)"
+  Link between_nodes;
+  Link within_node;
+
+  int size() const { return static_cast<int>(devices.size()); }
+  // Index of a device by name, -1 if it is not there or not usable.
+  int Find(absl::string_view name) const;
+  // The slower of the links that join these devices.
+  const Link& LinkOf(const std::vector<int>& devices) const;
+  // How much slower each of `devices` is when all of them compute.
+  double Slowdown(const std::vector<int>& devices) const;
+  // The largest memory limit of all devices; 0 when any is unknown.
+  int64_t LargestMemory() const;
+};
+
+// `threads` is what each executor computes with.
+DevicePool MakePool(const v1::Topology& topology, int threads);
+
+// A stage that wants seats.
+struct SeatRequest {
+  double seconds = 0;  // of computing per minibatch, on each replica
+  int replicas = 1;
+  std::vector<int> pinned;  // devices, one for each replica, or empty
+};
+
+// Devices for each replica of each stage, each used once: group loads balanced
+// first (within 2 %), then neighbours on one node, then in order. Stage 0 sits
+// on `data_nodes` (empty: anywhere).
+// FailedPrecondition: more seats than devices, or than devices on data nodes.
+// REQUIRES: pinned devices are valid and distinct.
+absl::StatusOr<std::vector<std::vector<int>>> AssignSeats(
+    const DevicePool& pool, const std::vector<SeatRequest>& stages,
+    const std::vector<std::string>& data_nodes);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_SCHEDULER_PLANNING_DEVICES_H_

@@ -1,0 +1,78 @@
+#include "scheduler/planning/memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/check.h"
+#include "scheduler/versioning/policy.h"
+
+namespace pipework {
+
+StageMemory MemoryOf(const ChainProfile& chain, int first, int last,
+                     const Holds& holds, const v1::OptimizerSpec& optimizer) {
+  StageMemory memory;
+  int64_t kept = 0;
+  for (int l = first; l <= last; ++l) {
+    const LayerCost& cost = chain.layers[l];
+    memory.weight_bytes += cost.parameter_bytes;
+    memory.workspace_bytes =
+        std::max(memory.workspace_bytes, cost.workspace_bytes);
+    kept += cost.kept_bytes;
+  }
+  if (first > 0) kept += chain.cut_bytes[first - 1];  // what it receives
+  // Gradients, and the optimizer's state: two moments, one, or none.
+  const int copies = optimizer.name() == "adam"    ? 3
+                     : optimizer.momentum() != 0.0 ? 2
+                                                   : 1;
+  memory.stash_bytes = (holds.versions - 1) * memory.weight_bytes;
+  memory.activation_bytes = holds.activations * kept;
+  memory.optimizer_bytes = copies * memory.weight_bytes;
+  return memory;
+}
+
+Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage) {
+  const absl::StatusOr<const Policy*> policy = FindPolicy(work.recipe.weights);
+  PIPE_CHECK(policy.ok());  // the recipe has been checked
+  Holds holds;
+  holds.versions = (*policy)->MostVersions(shape, stage, work.accumulate);
+  holds.activations = Warmup(shape, stage) + 1;
+  if (work.unit_is_microbatch) {
+    const int replicas = shape.replicas[stage.value()];
+    const int own = (work.microbatches + replicas - 1) / replicas;
+    holds.activations = std::min(holds.activations, own);
+  }
+  return holds;
+}
+
+HoldsFn HoldsFor(const Workload& work) {
+  return [&work](int workers, int before, int replicas) {
+    // Any pipeline with these three numbers holds the same under NOAM.
+    PipelineShape shape;
+    if (before > 0) shape.replicas.push_back(before);
+    shape.replicas.push_back(replicas);
+    const int behind = workers - before - replicas;
+    if (behind > 0) shape.replicas.push_back(behind);
+    const StageId stage{before > 0 ? 1 : 0};
+    Holds holds = HoldsOf(work, shape, stage);
+    if (work.in_flight > holds.activations && behind > 0) {
+      holds.activations = work.in_flight;
+      holds.versions = holds.versions == 1 ? 1 : work.in_flight;
+    }
+    return holds;
+  };
+}
+
+std::string BytesText(int64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  double value = static_cast<double>(bytes);
+  int unit = -1;
+  while (value >= 1024 && unit < 3) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+}  // namespace pipework
