@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/base/clock.h"
+#include "daemon/executor/reason.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
@@ -35,7 +36,13 @@ absl::Status Courier::Send(Channel channel, SeatId to, int tensor,
   message.id = {channel, options_.self, to, tensor, number};
   message.stop_before = stop_before_;
   message.tensor = std::move(payload);
-  return WithContext(options_.who, transport_->Send(std::move(message)));
+  return Sent(transport_->Send(std::move(message)));
+}
+
+absl::Status Courier::Sent(const absl::Status& status) const {
+  if (status.ok()) return status;
+  const absl::Status error = WithContext(options_.who, status);
+  return absl::IsUnavailable(status) ? CausedByPeer(error) : error;
 }
 
 absl::StatusOr<Message> Courier::Wait(const MessageId& id,
@@ -78,7 +85,8 @@ absl::StatusOr<Message> Courier::Wait(const MessageId& id,
         what, ": time without it is ", absl::FormatDuration(timeout),
         ", expected less; see what ", SeatName(id.from), " does"));
   }
-  return WithContext(what, message.status());
+  const absl::Status error = WithContext(what, message.status());
+  return absl::IsUnavailable(error) ? CausedByPeer(error) : error;
 }
 
 absl::Status Courier::LookForStop() {
@@ -127,7 +135,7 @@ absl::Status Courier::SendControl(SeatId to, std::string text) {
                 control_sent_[to]++};
   message.stop_before = stop_before_;
   message.text = std::move(text);
-  return WithContext(options_.who, transport_->Send(std::move(message)));
+  return Sent(transport_->Send(std::move(message)));
 }
 
 bool Courier::ControlReady(SeatId from) {
@@ -148,7 +156,7 @@ absl::Status Courier::SendCredit(SeatId to, int64_t number) {
   Message message;
   message.id = {Channel::kControl, options_.self, to, kCreditTensor, number};
   message.text = "credit";
-  return WithContext(options_.who, transport_->Send(std::move(message)));
+  return Sent(transport_->Send(std::move(message)));
 }
 
 absl::Status Courier::ReceiveCredit(SeatId from, int64_t number) {

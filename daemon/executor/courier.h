@@ -90,6 +90,7 @@ class Courier {
   std::string waiting_for() const;
 
  private:
+  absl::Status Sent(const absl::Status& status) const;
   absl::StatusOr<Message> Wait(const MessageId& id,
                                const Transport::Expected* expected,
                                absl::Duration timeout, int64_t unit,

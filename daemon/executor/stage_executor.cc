@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/failpoint.h"
+#include "daemon/executor/reason.h"
 #include "kernels/backend_registry.h"
 #include "kernels/optimizers/learning_rate.h"
 #include "proto/check.h"
@@ -106,11 +107,25 @@ StageExecutor::StageExecutor(Options options, Transport* transport,
   cells_.resize(stage_.layout.cells);
 }
 
+int64_t UpdatesOf(const v1::Manifest& manifest, int first_layer) {
+  int64_t updates = 0;
+  for (int s = 0; s < manifest.updates_size(); ++s) {
+    if (s < manifest.first_layers_size() &&
+        manifest.first_layers(s) > first_layer) {
+      break;
+    }
+    updates = manifest.updates(s);
+  }
+  return updates;
+}
+
 absl::Status StageExecutor::Restore(const std::string& folder,
                                     const v1::Manifest& manifest) {
   std::vector<NamedTensor> tensors = NamedTensors();
   absl::Status status = LoadTensors(folder, manifest, absl::MakeSpan(tensors));
   if (!status.ok()) return WithContext(who_, status);
+  weights_.Renumber(
+      WeightVersion(UpdatesOf(manifest, stage_.layout.first_layer)));
   return absl::OkStatus();
 }
 
@@ -131,7 +146,7 @@ std::vector<NamedTensor> StageExecutor::NamedTensors() const {
 
 void StageExecutor::FillMetrics(v1::StageMetrics* out) const {
   metrics_.Fill(out);
-  out->set_stage(options_.seat.stage.value());
+  out->set_index(options_.seat.stage.value());
   out->set_replica(options_.seat.replica.value());
   out->set_device(options_.device);
   for (const std::string& layer : stage_.layer_names) out->add_layers(layer);
@@ -151,7 +166,9 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Run(
   program_ = &program;
   policy_ = *policy;
   outcome_ = Outcome();
+  outcome_.flushes = program.unit_is_microbatch;
   forwards_left_ = 0;
+  newest_forward_ = -1;
   bool backward_seen = false;
   for (const Action& action : row.actions) {
     if (action.kind == ActionKind::kForward) {
@@ -176,6 +193,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Run(
     }
   }
   if (segment.evaluation && status.ok()) status = TakeCredits(-1);
+  if (segment.evaluation) ++evaluations_;
   if (training) metrics_.account().Pause();
   ReportHeld();
   metrics_.SetState(ExecutorState::kWaiting);
@@ -244,6 +262,14 @@ absl::Status StageExecutor::InContext(const Action& action,
       status);
 }
 
+// Every message has a number of its own: those of an evaluation go on from the
+// one before.
+int64_t StageExecutor::NumberOf(int64_t unit) const {
+  return program_->segment.evaluation
+             ? evaluations_ * facts_.test_minibatches() + unit
+             : unit;
+}
+
 InFlight& StageExecutor::FlightOf(const Action& action) {
   const UnitId unit(action.number);
   if (InFlight* flight = activations_.Find(unit)) return *flight;
@@ -287,7 +313,7 @@ absl::Status StageExecutor::ReceiveForward(const Action& action) {
   wanted.channel =
       program_->segment.evaluation ? Channel::kEvaluate : Channel::kForward;
   wanted.from = {action.peer_stage, action.peer_replica};
-  wanted.number = action.number;
+  wanted.number = NumberOf(action.number);
   wanted.unit = program_->segment.evaluation ? kNoStop - 1 : action.number;
   wanted.minibatch = flight.minibatch.value();
   const auto scope = metrics_.account().In(
@@ -320,7 +346,7 @@ absl::Status StageExecutor::SendForward(const Action& action) {
       RETURN_IF_ERROR(courier_.Send(
           evaluation ? Channel::kEvaluate : Channel::kForward,
           {action.peer_stage, action.peer_replica}, static_cast<int>(t),
-          action.number, std::move(flight->outputs[index][t])));
+          NumberOf(action.number), std::move(flight->outputs[index][t])));
     }
   }
   flight->outputs[index].clear();
@@ -484,12 +510,13 @@ absl::Status StageExecutor::SayLoss(const InFlight& flight, const Tensor& loss,
   record.samples = flight.samples;
   record.at_seconds = Seconds(MonotonicNow());
   if (!std::isfinite(record.loss_sum)) {
-    absl::Status status = absl::OutOfRangeError(absl::StrCat(
-        "loss of ", evaluation ? "test " : "", "minibatch ", record.minibatch,
-        " is ", record.loss_sum,
-        ", expected a finite number; lower learning_rate.base, or look at the "
-        "data"));
-    return status;
+    return WithReason(absl::OutOfRangeError(absl::StrCat(
+                          "loss of ", evaluation ? "test " : "", "minibatch ",
+                          record.minibatch, " is ", record.loss_sum,
+                          ", expected a finite number; lower "
+                          "learning_rate.base, or look at the "
+                          "data")),
+                      "LOSS_NOT_FINITE");
   }
   return hooks_.loss ? hooks_.loss(record) : absl::OkStatus();
 }
@@ -497,6 +524,7 @@ absl::Status StageExecutor::SayLoss(const InFlight& flight, const Tensor& loss,
 absl::Status StageExecutor::Forward(const Action& action) {
   RETURN_IF_ERROR(FAILPOINT("executor.forward"));
   InFlight& flight = FlightOf(action);
+  newest_forward_ = action.number;
   flight.forward_version = action.version;
   flight.updates_at_forward = weights_.newest().value();
   if (flight.samples > 0) {
@@ -737,7 +765,8 @@ absl::Status StageExecutor::TakeCredits(int64_t unit) {
   const int64_t window = kEvaluationWindow * shape.stages() * step;
   const int64_t units = program_->segment.units();
   const auto take = [&](int64_t of) {
-    return courier_.ReceiveCredit({last, program_->owner(last, of)}, of);
+    return courier_.ReceiveCredit({last, program_->owner(last, of)},
+                                  NumberOf(of));
   };
   if (unit >= 0) {
     return unit < window ? absl::OkStatus() : take(unit - window);
@@ -767,7 +796,7 @@ absl::Status StageExecutor::Evaluate(const Action& action) {
     if (program_->shape.stages() > 1) {
       RETURN_IF_ERROR(courier_.SendCredit(
           {StageId(0), program_->owner(StageId(0), action.number)},
-          action.number));
+          NumberOf(action.number)));
     }
   }
   return absl::OkStatus();

@@ -51,6 +51,10 @@ struct LossRecord {
   double at_seconds = 0;  // of the clock of the one who says it
 };
 
+// Updates that the stage whose first layer is `first_layer` goes on from: those
+// of the stage of the checkpoint that has that layer.
+int64_t UpdatesOf(const v1::Manifest& manifest, int first_layer);
+
 class StageExecutor {
  public:
   struct Options {
@@ -95,6 +99,7 @@ class StageExecutor {
     std::vector<double> backward_ends;
     int fill = 0;
     int drain = 0;
+    bool flushes = false;  // nothing is in flight at an update
   };
 
   // Builds the stage. `transport` outlives the executor. Errors: see
@@ -118,6 +123,8 @@ class StageExecutor {
   absl::StatusOr<Outcome> Run(const Program& program);
 
   Courier& courier() { return courier_; }
+  // Unit of the newest forward of the segment in progress; -1: none yet.
+  int64_t newest_forward() const { return newest_forward_; }
   const StageLayout& layout() const { return stage_.layout; }
   const RunFacts& facts() const { return facts_; }
   OperationLog& log() { return log_; }
@@ -154,6 +161,7 @@ class StageExecutor {
   absl::Status Save();
 
   bool Skips(int64_t unit) const;
+  int64_t NumberOf(int64_t unit) const;
   InFlight& FlightOf(const Action& action);
   absl::Status ReadData(InFlight& flight);
   absl::Status RunLayers(InFlight& flight, const TensorList& weights,
@@ -187,12 +195,14 @@ class StageExecutor {
   Hooks hooks_;
   Sampler sampler_;
   int64_t drains_ = 0;
+  int64_t evaluations_ = 0;
 
   // Of the segment in progress.
   const Program* program_ = nullptr;
   const Policy* policy_ = nullptr;
   Outcome outcome_;
   int64_t forwards_left_ = 0;
+  int64_t newest_forward_ = -1;
 
   // Scratch.
   TensorList values_;  // by slot

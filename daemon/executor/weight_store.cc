@@ -83,6 +83,12 @@ void WeightStore::KeepNewestOnly() {
   spare_.clear();
 }
 
+void WeightStore::Renumber(WeightVersion number) {
+  PIPE_CHECK(!open_ && versions_.size() == 1);
+  newest_ = number;
+  versions_.back().number = number;
+}
+
 int WeightStore::versions() const {
   return static_cast<int>(versions_.size()) + (open_ && !in_place_ ? 1 : 0);
 }

@@ -49,6 +49,10 @@ class WeightStore {
   // Gives up all but the newest version: nothing is in flight.
   void KeepNewestOnly();
 
+  // Gives the newest version another number: a run that goes on counts from
+  // there. REQUIRES: it is the only one, and no update is open.
+  void Renumber(WeightVersion number);
+
   // Versions whose buffers exist now, the one being written included.
   int versions() const;
 

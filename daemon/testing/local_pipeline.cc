@@ -1,0 +1,214 @@
+#include "daemon/testing/local_pipeline.h"
+
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/check.h"
+#include "proto/status_macros.h"
+
+namespace pipework {
+namespace {
+
+std::map<std::string, std::vector<float>> ValuesOf(
+    const StageExecutor& executor) {
+  std::map<std::string, std::vector<float>> values;
+  for (const NamedTensor& each : executor.NamedTensors()) {
+    const float* begin = each.tensor.f32();
+    values[each.name].assign(begin, begin + each.tensor.elements());
+  }
+  return values;
+}
+
+}  // namespace
+
+v1::Plan PlanWithCuts(const v1::JobSpec& spec, const v1::Graph& graph,
+                      const std::vector<int>& cuts,
+                      const std::vector<int>& replicas) {
+  v1::Plan plan;
+  plan.set_feasible(true);
+  plan.set_schedule(spec.pipeline().schedule());
+  plan.set_weights(spec.pipeline().weights());
+  std::vector<int> ends = cuts;
+  ends.push_back(graph.layers_size());
+  int first = 0;
+  for (size_t s = 0; s < ends.size(); ++s) {
+    v1::PlanStage* stage = plan.add_stages();
+    stage->set_index(static_cast<int>(s));
+    stage->set_first_layer(first);
+    stage->set_end_layer(ends[s]);
+    stage->set_replicas(replicas.empty() ? 1 : replicas[s]);
+    for (int i = first; i < ends[s]; ++i) {
+      stage->add_layers(graph.layers(i).name());
+    }
+    first = ends[s];
+  }
+  return plan;
+}
+
+v1::Plan EvenPlan(const v1::JobSpec& spec, const v1::Graph& graph, int stages,
+                  const std::vector<int>& replicas) {
+  std::vector<int> cuts;
+  for (int s = 1; s < stages; ++s) {
+    cuts.push_back(graph.layers_size() * s / stages);
+  }
+  return PlanWithCuts(spec, graph, cuts, replicas);
+}
+
+MemoryDataset::MemoryDataset(Shape sample, std::vector<float> x,
+                             std::vector<int32_t> y, int64_t classes)
+    : sample_(std::move(sample)),
+      x_(std::move(x)),
+      y_(std::move(y)),
+      size_(static_cast<int64_t>(y_.size())),
+      classes_(classes) {
+  PIPE_CHECK(static_cast<int64_t>(x_.size()) == size_ * sample_.elements());
+}
+
+absl::Status MemoryDataset::Read(absl::Span<const int64_t> indices, float* x,
+                                 int32_t* y) const {
+  const int64_t elements = sample_.elements();
+  for (const int64_t i : indices) {
+    if (i < 0 || i >= size_) {
+      return absl::OutOfRangeError(
+          absl::StrCat("memory: sample is ", i, ", expected 0 to ", size_ - 1));
+    }
+    std::memcpy(x, x_.data() + i * elements, elements * sizeof(float));
+    x += elements;
+    *y++ = y_[i];
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Dataset> ClusteredSamples(Shape sample, int64_t samples,
+                                                int64_t classes, int64_t seed) {
+  // The engine's numbers are the same everywhere; distributions are not.
+  std::mt19937 engine(static_cast<uint32_t>(seed));
+  const auto uniform = [&engine] {
+    return static_cast<float>(engine() >> 8) / 8388608.0f - 1.0f;
+  };
+  const int64_t elements = sample.elements();
+  std::vector<float> centres(classes * elements);
+  for (float& value : centres) value = uniform();
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t label = static_cast<int64_t>(engine() % classes);
+    y.push_back(static_cast<int32_t>(label));
+    for (int64_t e = 0; e < elements; ++e) {
+      x.push_back(centres[label * elements + e] + 0.5f * uniform());
+    }
+  }
+  return std::make_shared<MemoryDataset>(std::move(sample), std::move(x),
+                                         std::move(y), classes);
+}
+
+std::vector<double> LocalPipeline::Result::losses() const {
+  std::vector<double> losses;
+  for (const v1::StepMetrics& step : steps) losses.push_back(step.loss());
+  return losses;
+}
+
+absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
+  Result result;
+  LocalPipeline pipeline;
+  Attempt::Options attempt;
+  v1::RunnerSetup& setup = attempt.setup;
+  setup.set_job(options.spec.name().empty() ? "test" : options.spec.name());
+  setup.set_attempt(1);
+  *setup.mutable_spec() = options.spec;
+  *setup.mutable_graph() = options.graph;
+  *setup.mutable_plan() = options.plan;
+  setup.set_node("n1");
+  setup.set_folder(options.folder);
+  setup.set_break_mode(options.break_mode);
+  setup.set_write_operation_log(options.write_operation_log);
+  setup.set_train_samples(options.data.train->size());
+  setup.set_test_samples(
+      options.data.test == nullptr ? 0 : options.data.test->size());
+  int device = 0;
+  for (int s = 0; s < options.plan.stages_size(); ++s) {
+    for (int q = 0; q < options.plan.stages(s).replicas(); ++q) {
+      v1::Seat* seat = setup.mutable_placement()->add_seats();
+      seat->set_stage(s);
+      seat->set_replica(q);
+      seat->set_node("n1");
+      seat->set_device(absl::StrCat("cpu:", device++));
+    }
+  }
+  if (!options.resume_folder.empty()) {
+    *setup.mutable_resume() = options.resume;
+    setup.set_resume_folder(options.resume_folder);
+  }
+  attempt.data = options.data;
+  attempt.backend = options.backend;
+  attempt.transport = options.transport;
+  attempt.make_plane = options.make_plane;
+  attempt.poison = options.poison;
+  attempt.pin = false;
+  attempt.peer_timeout = options.peer_timeout;
+  attempt.report_period = options.report_period;
+  attempt.log_capacity = 1 << 20;
+  std::vector<v1::RunnerReport::ShardReady> shards;
+  attempt.report = [&](const v1::RunnerReport& report) {
+    if (report.has_progress()) {
+      const v1::RunnerReport::Progress& progress = report.progress();
+      for (const v1::StepMetrics& step : progress.steps()) {
+        result.steps.push_back(step);
+      }
+      if (progress.has_epoch()) result.epochs.push_back(progress.epoch());
+      result.step = progress.step();
+      result.samples_per_second = progress.samples_per_second();
+      result.measured_step_ms = progress.measured_step_ms();
+    }
+    if (report.has_shard()) shards.push_back(report.shard());
+    if (report.has_checkpoint()) {
+      v1::Manifest manifest = report.checkpoint().manifest();
+      for (v1::Shard& shard : *manifest.mutable_shards()) {
+        for (const v1::RunnerReport::ShardReady& ready : shards) {
+          if (ready.step() == manifest.step() &&
+              ready.shard().file() == shard.file()) {
+            shard = ready.shard();
+          }
+        }
+      }
+      result.checkpoints.push_back(std::move(manifest));
+    }
+    if (options.on_report) options.on_report(pipeline, report);
+  };
+  ASSIGN_OR_RETURN(pipeline.attempt_, Attempt::Create(std::move(attempt)));
+  Attempt& running = *pipeline.attempt_;
+  v1::Placement placement;
+  for (const std::unique_ptr<StageExecutor>& executor : running.executors()) {
+    v1::Seat* seat = placement.add_seats();
+    seat->set_stage(executor->courier().options().self.stage.value());
+    seat->set_replica(executor->courier().options().self.replica.value());
+    seat->set_data_address(running.data_address());
+  }
+  RETURN_IF_ERROR(running.Connect(placement));
+  running.Start();
+  result.ended = running.Wait();
+
+  for (const std::unique_ptr<StageExecutor>& executor : running.executors()) {
+    const SeatId seat = executor->courier().options().self;
+    result.logs[seat] = executor->log().Snapshot();
+    result.peak_in_flight[seat] = executor->activations().peak_in_flight();
+    result.replicas[seat] = ValuesOf(*executor);
+    if (seat.replica == ReplicaId(0)) {
+      for (const auto& [name, values] : result.replicas[seat]) {
+        result.tensors[name] = values;
+      }
+    }
+  }
+  const v1::RunnerReport stages = running.Stages();
+  result.stages.assign(stages.stages().stages().begin(),
+                       stages.stages().stages().end());
+  return result;
+}
+
+void LocalPipeline::Stop(bool now, bool save) {
+  attempt_->Stop(now, save, "a test asks for it");
+}
+
+}  // namespace pipework
