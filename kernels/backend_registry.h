@@ -14,7 +14,7 @@ namespace pipework {
 struct BackendOptions {
   int threads = 1;                 // threads each op computes with
   int64_t memory_limit_bytes = 0;  // 0: none
-  bool poison = false;             // released buffers become NaN (tests)
+  bool poison = false;  // new and released buffers become NaN (tests)
 };
 
 // `name` is reference, cpu, or cuda:N. A back end belongs to the thread that

@@ -11,6 +11,7 @@ namespace pipework {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int kPoison = 0xFF;  // in every byte: a NaN as f32, -1 as i32
 
 // Host memory. The size is rounded up to whole cache lines, so that vector
 // code may read the last one to its end.
@@ -22,12 +23,13 @@ class HostAllocator final : public Allocator {
  protected:
   void* AllocateRaw(int64_t bytes) override {
     const int64_t lines = bytes / kAlignment + 1;
-    return std::aligned_alloc(kAlignment, lines * kAlignment);
+    void* data = std::aligned_alloc(kAlignment, lines * kAlignment);
+    if (poison_ && data != nullptr) std::memset(data, kPoison, bytes);
+    return data;
   }
 
   void FreeRaw(void* data, int64_t bytes) override {
-    // All bits set is a NaN as f32, and -1 as i32.
-    if (poison_) std::memset(data, 0xFF, bytes);
+    if (poison_) std::memset(data, kPoison, bytes);
     std::free(data);
   }
 

@@ -82,8 +82,9 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   std::atomic<int64_t> total_{0};
 };
 
-// Host memory. `poison`: fills every released buffer with NaN, so that a
-// read after release shows in the results (tests).
+// Host memory. `poison`: every new and every released buffer is filled with
+// NaN, so that a read before the first write or after the release shows in the
+// results (tests).
 std::shared_ptr<Allocator> MakeHostAllocator(int64_t limit_bytes = 0,
                                              bool poison = false);
 
