@@ -2,6 +2,7 @@
 #ifndef PIPEWORK_DAEMON_SPEC_SPEC_H_
 #define PIPEWORK_DAEMON_SPEC_SPEC_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,19 @@ namespace pipework {
 struct ParsedSpec {
   v1::JobSpec spec;                   // defaults filled in; meaningful when
                                       // problems is empty
-  std::vector<v1::Problem> problems;  // sorted by line
+  std::vector<v1::Problem> problems;  // sorted by line; those of --set last
+  std::string file;                   // as it was given
+  std::map<std::string, int> lines;   // of the fields that were given, by
+                                      // path; 0: given by --set
 };
 
 // Strict reading: syntax, duplicate and unknown keys (nearest name as hint),
 // anchors, aliases, second documents, wrong types; then every check that needs
 // no data and no cluster. `sets` are "a.b=value" from --set, applied before
-// the checks (their problems have file "--set"). `file` names the text in
-// problems and is the base of relative paths when absolute.
+// the checks (their problems have file "--set"): a list, a map or a quoted word
+// is read as YAML, any other value is taken as it stands, null removes the
+// field. `file` names the text in problems; without a name of its own the job
+// is called as it is.
 ParsedSpec ParseSpec(absl::string_view text, const std::string& file,
                      absl::Span<const std::string> sets);
 
@@ -40,8 +46,14 @@ absl::StatusOr<ParsedSpec> ReadSpec(const std::string& file,
 void MakePathsAbsolute(const std::string& spec_file, v1::JobSpec* spec);
 
 // The graph of a spec: built-in or inline, checked with InferGraph.
+// InvalidArgument: the first problem of CheckModel, in one line.
 absl::StatusOr<v1::Graph> GraphOf(const v1::JobSpec& spec,
                                   const ModelEnds& ends);
+
+// Every problem of the network for data of these ends, with the field of its
+// layer or argument; and pinned stages against its layers.
+std::vector<v1::Problem> CheckModel(const v1::JobSpec& spec,
+                                    const ModelEnds& ends);
 
 // Checks that need the data's facts: minibatch against samples, classes
 // against the network's outputs, stages against layers.
@@ -50,10 +62,15 @@ std::vector<v1::Problem> CheckAgainstData(const v1::JobSpec& spec,
                                           int64_t train_samples,
                                           int64_t test_samples);
 
-// The server's form of a spec's checks (no text, no lines).
+// The server's form of a spec's checks (no text, no lines). A field that is 0
+// or empty counts as left out.
 std::vector<v1::Problem> CheckSpec(const v1::JobSpec& spec);
 
-// One line a problem: "bad.yaml:14  pipeline.schedule  got ..., expected ...".
+// Problems that were found later, with the file and line of their fields.
+void AddProblems(const std::vector<v1::Problem>& more, ParsedSpec* parsed);
+
+// One line a problem:
+//   bad.yaml:14  pipeline.schedule  got "2f2b", expected one of 1f1b, flush
 std::string FormatProblem(const v1::Problem& problem);
 
 // Documentation of a field ("" is the whole spec) from the proto comments:
