@@ -39,13 +39,16 @@ std::string CheckpointFolderName(int64_t step);  // step-00000120
 absl::StatusOr<std::string> BeginCheckpoint(const std::string& checkpoints,
                                             int64_t step, int attempt);
 
-// Every shard of `manifest` lies in `partial`: checks size and hash, writes
-// the manifest last, fsyncs, renames to step-N, fsyncs the parent. Returns
-// the final folder. Idempotent for the same step.
+// Every shard of `manifest`, sizes and hashes set, lies in `partial`: checks
+// them, writes the manifest last, fsyncs, renames to step-N, fsyncs the parent.
+// Returns the final folder. Idempotent: a complete checkpoint of that step
+// stays as it is, and `partial` is removed. DataLoss: a shard is not what the
+// manifest says; `partial` stays.
 absl::StatusOr<std::string> PublishCheckpoint(const std::string& partial,
                                               const v1::Manifest& manifest);
 
-// Removes the oldest complete ones beyond `keep`, and stale partial ones.
+// Removes the oldest complete ones beyond `keep` (0: none), and those that were
+// never published and are not newer than the newest complete one.
 absl::Status Retain(const std::string& checkpoints, int keep);
 
 // ---- anyone reads ----
@@ -61,17 +64,23 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::string& checkpoints);
 
 // DataLoss: names the first file and what is wrong with it. Hashes all shards.
 absl::StatusOr<v1::Manifest> VerifyCheckpoint(const std::string& folder);
-// The manifest alone, hashes unchecked.
+// DataLoss: the file of one shard has another size or hash, or is no
+// safetensors file with those tensors.
+absl::Status VerifyShard(const std::string& folder, const v1::Shard& shard);
+// The manifest alone, shards unchecked. NotFound: there is none.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& folder);
 
-// Tensors by name out of the shards that have them; reads no others.
-// NotFound lists what is missing; InvalidArgument: another shape or type.
+// Fills the tensors of `into` by name out of the shards that have them; reads
+// no other shard, and checks no hash (see VerifyShard). NotFound lists what is
+// missing; InvalidArgument: another shape or type; `into` is unspecified then.
 absl::Status LoadTensors(const std::string& folder,
                          const v1::Manifest& manifest,
                          absl::Span<NamedTensor> into);
 
 // One safetensors file with weights and buffers in PyTorch's names and
-// layouts, no optimizer state. AlreadyExists unless `overwrite`.
+// layouts, no optimizer state; batch norm gets the num_batches_tracked that
+// load_state_dict wants. Verifies the checkpoint first. AlreadyExists unless
+// `overwrite`.
 absl::Status ExportCheckpoint(const std::string& folder,
                               const std::string& file, bool overwrite);
 
