@@ -1,0 +1,7 @@
+#include "daemon/coordinator/testing_build.h"
+
+namespace pipework {
+
+const bool kTestingBuild = true;
+
+}  // namespace pipework
