@@ -1,0 +1,226 @@
+#include "scheduler/compile.h"
+
+#include <catch2/catch.hpp>
+
+#include "scheduler/passes/validate.h"
+#include "scheduler/testing/programs.h"
+#include "tools/bazel/golden.h"
+
+namespace pipework {
+namespace {
+
+using testing::ChainOf;
+using testing::GoldenMismatch;
+using testing::MustCompile;
+using testing::RowText;
+using testing::SegmentOf;
+
+TEST_CASE("compile: 1f1b is valid over stages, units, replicas and limits") {
+  // Straight pipelines, deep and short.
+  for (int stages = 1; stages <= 8; ++stages) {
+    for (int units = 1; units <= 20; ++units) {
+      for (const int in_flight : {0, 1, 2, 3, 9, 20}) {
+        for (const int accumulate : {1, 3}) {
+          CAPTURE(stages, units, in_flight, accumulate);
+          const auto program =
+              Compile({"1f1b", "stash"},
+                      ChainOf(std::vector<int>(stages, 1), in_flight),
+                      SegmentOf(units, 1, accumulate));
+          CHECK(program.status() == absl::OkStatus());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("compile: 1f1b is valid with up to 4 replicas of up to 4 stages") {
+  testing::ForEachShape(4, 4, [](PipelineShape shape) {
+    for (const int in_flight : {0, 1, 2, 5, 8}) {
+      for (const int64_t first : {0, 1, 7}) {
+        for (const int units : {1, 5, 20}) {
+          shape.in_flight = in_flight;
+          Segment segment = SegmentOf(units);
+          segment.first_minibatch = first;
+          CAPTURE(shape.replicas, in_flight, first, units);
+          const auto program = Compile({"1f1b", "stash"}, shape, segment);
+          CHECK(program.status() == absl::OkStatus());
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("compile: flush is valid over stages, microbatches and replicas") {
+  testing::ForEachShape(4, 3, [](PipelineShape shape) {
+    for (const int in_flight : {0, 1, 2}) {
+      for (const int microbatches : {1, 2, 3, 8}) {
+        for (const int accumulate : {1, 2}) {
+          shape.in_flight = in_flight;
+          CAPTURE(shape.replicas, in_flight, microbatches, accumulate);
+          const auto program = Compile({"flush", "flush"}, shape,
+                                       SegmentOf(3, microbatches, accumulate));
+          CHECK(program.status() == absl::OkStatus());
+        }
+      }
+    }
+  });
+}
+
+// An epoch with fewer minibatches than the pipeline is deep once hung: the
+// start-up asked for more units than there were.
+TEST_CASE("compile: fewer units than stages end") {
+  for (int stages = 1; stages <= 6; ++stages) {
+    for (int units = 0; units <= stages + 2; ++units) {
+      const PipelineShape shape = ChainOf(std::vector<int>(stages, 1));
+      CAPTURE(stages, units);
+      CHECK(Compile({"1f1b", ""}, shape, SegmentOf(units)).ok());
+      CHECK(Compile({"flush", ""}, shape, SegmentOf(units)).ok());
+      if (units > 0) {
+        CHECK(Compile({"flush", ""}, shape, SegmentOf(1, units)).ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("compile: golden programs", "[golden]") {
+  const auto check = [](const std::string& name, const Program& program) {
+    CHECK(GoldenMismatch("testdata/schedules/" + name + ".golden",
+                         ToString(program, true)) == "");
+  };
+  const PipelineShape straight = ChainOf({1, 1, 1, 1});
+  check("1f1b_4x6", MustCompile("1f1b", straight, SegmentOf(6)));
+  check("flush_4x6", MustCompile("flush", straight, SegmentOf(1, 6)));
+  check("1f1b_2-1_x5", MustCompile("1f1b", ChainOf({2, 1}), SegmentOf(5)));
+  check("flush_2-3_x2x5",
+        MustCompile("flush", ChainOf({2, 3}), SegmentOf(2, 5)));
+}
+
+TEST_CASE(
+    "compile: a tensor that skips stages goes straight, labels alone come back "
+    "no way") {
+  PipelineShape shape = ChainOf({1, 1, 1});
+  shape.edges = {{StageId{0}, StageId{1}, true},
+                 {StageId{1}, StageId{2}, true},
+                 {StageId{0}, StageId{2}, false}};
+  const Program program = MustCompile("1f1b", shape, SegmentOf(1));
+  CHECK(RowText(program, 0) == "F0 >F0 >F0@2 <B0 B0 R0 U0 D");
+  CHECK(RowText(program, 1) == "<F0 F0 >F0 <B0 B0 >B0 R0 U0 D");
+  CHECK(RowText(program, 2) == "<F0@0 <F0 F0 B0 >B0 R0 U0 D");
+}
+
+TEST_CASE("compile: a residual that skips a stage comes back the same way") {
+  PipelineShape shape = ChainOf({1, 1, 1});
+  shape.edges = {{StageId{0}, StageId{1}, true},
+                 {StageId{1}, StageId{2}, true},
+                 {StageId{0}, StageId{2}, true}};
+  const Program program = MustCompile("1f1b", shape, SegmentOf(1));
+  CHECK(RowText(program, 0) == "F0 >F0 >F0@2 <B0 <B0@2 B0 R0 U0 D");
+  CHECK(RowText(program, 2) == "<F0@0 <F0 F0 B0 >B0@0 >B0 R0 U0 D");
+}
+
+TEST_CASE(
+    "compile: an evaluation runs minibatches on their replica, and no update") {
+  Segment segment = SegmentOf(3, 4);
+  segment.evaluation = true;
+  segment.first_minibatch = 90;  // of no account: units start at 0
+  segment.first_versions = {5, 9};
+  for (const std::string schedule : {"1f1b", "flush"}) {
+    if (schedule == "1f1b") segment.microbatches = 1;
+    const Program program = MustCompile(schedule, ChainOf({2, 1}), segment);
+    CHECK(RowText(program, 0, 0) == "E0 >E0 E2 >E2");
+    CHECK(RowText(program, 0, 1) == "E1 >E1");
+    CHECK(RowText(program, 1, 0) == "<E0 E0 <E1 E1 <E2 E2");
+    CHECK(program.rows[0].actions[0].version == WeightVersion{5});
+    CHECK(program.rows[2].actions[1].version == WeightVersion{9});
+    CHECK(program.last_versions() == segment.first_versions);
+    segment.microbatches = 4;
+  }
+}
+
+TEST_CASE("compile: a segment without units drains and saves") {
+  Segment segment = SegmentOf(0);
+  segment.save = true;
+  CHECK(RowText(MustCompile("1f1b", ChainOf({1, 1}), segment), 1) == "D S");
+}
+
+TEST_CASE("compile: an update knows the last minibatch that it sums") {
+  Segment segment = SegmentOf(5);
+  segment.first_minibatch = 10;
+  const Program program = MustCompile("1f1b", ChainOf({2}), segment);
+  std::vector<int64_t> last;
+  for (const Action& update :
+       testing::ActionsOf(program, 0, 0, {ActionKind::kUpdate})) {
+    last.push_back(update.minibatch.value());
+  }
+  CHECK(last == std::vector<int64_t>{11, 13, 14});
+}
+
+TEST_CASE(
+    "compile: pairs and numbers that make no sense are refused in one line") {
+  const PipelineShape chain = ChainOf({1, 1});
+  const auto message = [](const absl::StatusOr<Program>& program) {
+    REQUIRE_FALSE(program.ok());
+    return std::string(program.status().message());
+  };
+  CHECK(message(Compile({"2f2b", ""}, chain, SegmentOf(1))) ==
+        "schedule \"2f2b\" is not known; known schedules: 1f1b, flush");
+  CHECK(message(Compile({"1f1b", "none"}, chain, SegmentOf(1))) ==
+        "weight policy \"none\" is not known; known policies: stash, flush");
+  CHECK(message(Compile({"1f1b", "flush"}, chain, SegmentOf(1))) ==
+        "schedule \"1f1b\": weights is \"flush\", expected stash; it updates "
+        "while other minibatches are in flight, so one version is not enough");
+  CHECK(message(Compile({"1f1b", ""}, chain, SegmentOf(1, 2))) ==
+        "schedule \"1f1b\": microbatches is 2, expected 1; it takes whole "
+        "minibatches; use schedule flush to split them");
+  CHECK(message(Compile({"1f1b", ""}, ChainOf({1, 0}), SegmentOf(1))) ==
+        "schedule: replicas of stage 1 is 0, expected 1 to 4096");
+  CHECK(message(Compile({"1f1b", ""}, ChainOf({}), SegmentOf(1))) ==
+        "schedule: the number of stages is 0, expected 1 to 4096");
+  CHECK_FALSE(Compile({"1f1b", ""}, ChainOf({1}, -1), SegmentOf(1)).ok());
+  CHECK_FALSE(Compile({"1f1b", ""}, chain, SegmentOf(-1)).ok());
+  CHECK_FALSE(Compile({"1f1b", ""}, chain, SegmentOf(INT64_MAX)).ok());
+  CHECK_FALSE(Compile({"flush", ""}, chain, SegmentOf(1, 0)).ok());
+  CHECK_FALSE(Compile({"1f1b", ""}, chain, SegmentOf(1, 1, 0)).ok());
+  Segment segment = SegmentOf(1);
+  segment.first_versions = {1};
+  CHECK_FALSE(Compile({"1f1b", ""}, chain, segment).ok());
+  PipelineShape backwards = chain;
+  backwards.edges = {{StageId{1}, StageId{0}, true}};
+  CHECK_FALSE(Compile({"1f1b", ""}, backwards, SegmentOf(1)).ok());
+}
+
+TEST_CASE("stage edges: by who reads what, the label from stage 0") {
+  v1::Graph graph;
+  const auto add = [&graph](const std::string& name,
+                            std::vector<std::string> inputs) {
+    v1::Layer* layer = graph.add_layers();
+    layer->set_name(name);
+    for (const std::string& input : inputs) layer->add_inputs(input);
+  };
+  add("a", {});  // reads x
+  add("b", {});  // reads a
+  add("c", {"b"});
+  add("d", {"c", "a"});  // a residual from a
+  add("loss", {});       // reads d and y
+  v1::Plan plan;
+  for (const auto& [first, end] :
+       std::vector<std::pair<int, int>>{{0, 1}, {1, 3}, {3, 4}, {4, 5}}) {
+    v1::PlanStage* stage = plan.add_stages();
+    stage->set_first_layer(first);
+    stage->set_end_layer(end);
+    stage->set_replicas(first + 1);
+  }
+  plan.set_in_flight(3);
+  std::string text;
+  for (const StageEdge& edge : StageEdges(graph, plan)) {
+    text += std::to_string(edge.from.value()) + ">" +
+            std::to_string(edge.to.value()) + (edge.has_gradient ? " " : "! ");
+  }
+  CHECK(text == "0>1 0>2 0>3! 1>2 2>3 ");
+  const PipelineShape shape = ShapeOf(graph, plan);
+  CHECK(shape.replicas == std::vector<int>{1, 2, 4, 5});
+  CHECK(shape.in_flight == 3);
+}
+
+}  // namespace
+}  // namespace pipework
