@@ -27,8 +27,7 @@ std::string SeatName(SeatId seat) {
   return absl::StrCat("s", seat.stage.value(), ".r", seat.replica.value());
 }
 
-Courier::Courier(Transport* transport, Options options)
-    : transport_(transport), options_(std::move(options)) {}
+Courier::Courier(Options options) : options_(std::move(options)) {}
 
 absl::Status Courier::Send(Channel channel, SeatId to, int tensor,
                            int64_t number, Tensor payload) {

@@ -35,8 +35,10 @@ class Courier {
     absl::Duration control_timeout = absl::Minutes(10);
   };
 
-  // Borrows `transport` for its life.
-  Courier(Transport* transport, Options options);
+  explicit Courier(Options options);
+
+  // Borrows `transport` for its life. Once, before the first message.
+  void Attach(Transport* transport) { transport_ = transport; }
 
   const Options& options() const { return options_; }
 
@@ -83,7 +85,9 @@ class Courier {
   absl::Status SendCredit(SeatId to, int64_t number);
   absl::Status ReceiveCredit(SeatId from, int64_t number);
 
-  int64_t bytes_sent() const { return transport_->bytes_sent(); }
+  int64_t bytes_sent() const {
+    return transport_ == nullptr ? 0 : transport_->bytes_sent();
+  }
 
   // What it waits for and for how many seconds, empty while it does not wait.
   // Any thread.
@@ -98,7 +102,7 @@ class Courier {
   // Takes the stop that the leader sent to every seat, where it has come.
   absl::Status LookForStop();
 
-  Transport* const transport_;
+  Transport* transport_ = nullptr;
   const Options options_;
   int64_t stop_before_ = kNoStop;
   std::map<SeatId, int64_t> control_sent_;

@@ -36,7 +36,7 @@ std::string Who(const StageExecutor::Options& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StageExecutor>> StageExecutor::Create(
-    Options options, Transport* transport) {
+    Options options) {
   const std::string who = Who(options);
   const auto in_context = [&who](const absl::Status& status) {
     return WithContext(who, status);
@@ -70,8 +70,8 @@ absl::StatusOr<std::unique_ptr<StageExecutor>> StageExecutor::Create(
               options.test_samples, info->y.shape.elements());
 
   auto executor = std::unique_ptr<StageExecutor>(new StageExecutor(
-      std::move(options), transport, *std::move(info), facts,
-      *std::move(backend), *std::move(optimizer), *std::move(stage)));
+      std::move(options), *std::move(info), facts, *std::move(backend),
+      *std::move(optimizer), *std::move(stage)));
   for (const StageTensor& param : executor->stage_.layout.params) {
     absl::StatusOr<Tensor> gradient =
         Tensor::Allocate(*executor->backend_->allocator(), param.spec.shape,
@@ -82,8 +82,7 @@ absl::StatusOr<std::unique_ptr<StageExecutor>> StageExecutor::Create(
   return executor;
 }
 
-StageExecutor::StageExecutor(Options options, Transport* transport,
-                             GraphInfo info, RunFacts facts,
+StageExecutor::StageExecutor(Options options, GraphInfo info, RunFacts facts,
                              std::unique_ptr<Backend> backend,
                              std::unique_ptr<Optimizer> optimizer,
                              BuiltStage stage)
@@ -96,10 +95,10 @@ StageExecutor::StageExecutor(Options options, Transport* transport,
       stage_(std::move(stage)),
       weights_(backend_->allocator(), std::move(stage_.weights),
                WeightVersion(0)),
-      courier_(transport, {who_,
-                           options_.seat,
-                           {StageId(0), ReplicaId(0)},
-                           options_.peer_timeout}),
+      courier_({who_,
+                options_.seat,
+                {StageId(0), ReplicaId(0)},
+                options_.peer_timeout}),
       group_(&courier_, backend_.get(), stage_.layout.replicas),
       log_(options_.log_capacity),
       sampler_(facts_.train_samples, facts_.minibatch, facts_.seed) {

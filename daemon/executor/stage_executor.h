@@ -102,11 +102,9 @@ class StageExecutor {
     bool flushes = false;  // nothing is in flight at an update
   };
 
-  // Builds the stage. `transport` outlives the executor. Errors: see
-  // BuildStage, MakeBackend, MakeOptimizer; FailedPrecondition: stage 0 has no
-  // data.
-  static absl::StatusOr<std::unique_ptr<StageExecutor>> Create(
-      Options options, Transport* transport);
+  // Builds the stage. Errors: see BuildStage, MakeBackend, MakeOptimizer;
+  // FailedPrecondition: stage 0 has no data.
+  static absl::StatusOr<std::unique_ptr<StageExecutor>> Create(Options options);
 
   StageExecutor(const StageExecutor&) = delete;
   StageExecutor& operator=(const StageExecutor&) = delete;
@@ -114,6 +112,10 @@ class StageExecutor {
   // Takes weights, buffers and optimizer state out of a checkpoint, and the
   // count of updates. REQUIRES: nothing has run yet.
   absl::Status Restore(const std::string& folder, const v1::Manifest& manifest);
+
+  // Connects it to its peers; `transport` outlives the executor. Once, before
+  // the first Run.
+  void Attach(Transport* transport) { courier_.Attach(transport); }
 
   void SetHooks(Hooks hooks) { hooks_ = std::move(hooks); }
 
@@ -140,8 +142,8 @@ class StageExecutor {
   void FillMetrics(v1::StageMetrics* out) const;
 
  private:
-  StageExecutor(Options options, Transport* transport, GraphInfo info,
-                RunFacts facts, std::unique_ptr<Backend> backend,
+  StageExecutor(Options options, GraphInfo info, RunFacts facts,
+                std::unique_ptr<Backend> backend,
                 std::unique_ptr<Optimizer> optimizer, BuiltStage stage);
 
   absl::Status Do(const Action& action);

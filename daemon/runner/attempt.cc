@@ -143,9 +143,8 @@ absl::Status Attempt::Build() {
     seat.break_mode = *break_mode;
     seat.peer_timeout = options_.peer_timeout;
     seat.log_capacity = options_.log_capacity;
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<StageExecutor> executor,
-        StageExecutor::Create(std::move(seat), &plane_->endpoint(seats_[i])));
+    ASSIGN_OR_RETURN(std::unique_ptr<StageExecutor> executor,
+                     StageExecutor::Create(std::move(seat)));
     if (resumes) {
       RETURN_IF_ERROR(executor->Restore(setup.resume_folder(), setup.resume()));
     }
@@ -240,9 +239,17 @@ absl::Status Attempt::Connect(const v1::Placement& placement) {
     seats.push_back({{StageId(seat.stage()), ReplicaId(seat.replica())},
                      seat.data_address()});
   }
-  return WithContext(
-      absl::StrCat("job ", options_.setup.job()),
-      plane_->Connect(seats, MonotonicNow() + options_.connect_timeout));
+  const absl::Status status =
+      plane_->Connect(seats, MonotonicNow() + options_.connect_timeout);
+  if (!status.ok()) {
+    return WithReason(
+        WithContext(absl::StrCat("job ", options_.setup.job()), status),
+        "CONNECT_FAILED");
+  }
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    executors_[i]->Attach(&plane_->endpoint(seats_[i]));
+  }
+  return absl::OkStatus();
 }
 
 void Attempt::Start() {

@@ -1,0 +1,92 @@
+#include "daemon/testing/local_pipeline.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include <catch2/catch.hpp>
+
+#include "daemon/data/dataset.h"
+#include "kernels/models/registry.h"
+
+namespace pipework {
+namespace {
+
+std::string Absolute(const std::string& path) {
+  char* real = realpath(path.c_str(), nullptr);
+  REQUIRE(real != nullptr);
+  const std::string out = real;
+  std::free(real);
+  return out;
+}
+
+v1::JobSpec DigitsSpec() {
+  v1::JobSpec spec;
+  spec.set_name("digits");
+  spec.set_seed(1);
+  spec.mutable_batch()->set_minibatch(32);
+  spec.mutable_batch()->set_microbatches(1);
+  spec.mutable_batch()->set_accumulate(1);
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_momentum(0.9);
+  spec.mutable_learning_rate()->set_base(0.05);
+  spec.mutable_learning_rate()->set_schedule("cosine");
+  spec.mutable_pipeline()->set_schedule("1f1b");
+  spec.mutable_pipeline()->set_weights("stash");
+  spec.mutable_run()->set_epochs(12);
+  spec.set_threads_per_executor(1);
+  v1::DataSpec& data = *spec.mutable_data();
+  const std::string folder = Absolute("testdata/digits");
+  data.mutable_train()->set_x(folder + "/train_x.npy");
+  data.mutable_train()->set_y(folder + "/train_y.npy");
+  data.mutable_test()->set_x(folder + "/test_x.npy");
+  data.mutable_test()->set_y(folder + "/test_y.npy");
+  data.set_scale(1.0 / 16);
+  return spec;
+}
+
+v1::Graph DigitsGraph(const DataSets& data) {
+  ModelEnds ends;
+  ends.sample = data.train->sample_shape();
+  ends.label = data.train->label_shape();
+  ends.classes = data.train->classes();
+  auto graph = BuildModel("small_cnn", {}, ends);
+  INFO(graph.status().ToString());
+  REQUIRE(graph.ok());
+  return *graph;
+}
+
+}  // namespace
+
+TEST_CASE("local pipeline: the digits train in four stages under stashing") {
+  LocalPipeline::Options options;
+  options.spec = DigitsSpec();
+  auto data = OpenData(options.spec.data());
+  INFO(data.status().ToString());
+  REQUIRE(data.ok());
+  options.data = *data;
+  options.graph = DigitsGraph(*data);
+  options.plan = EvenPlan(options.spec, options.graph, 4);
+  options.poison = false;
+  const absl::Time begin = absl::Now();
+  auto result = LocalPipeline::Run(options);
+  INFO(result.status().ToString());
+  REQUIRE(result.ok());
+  INFO(result->ended.message());
+  REQUIRE(result->ended.finished());
+  for (const auto& epoch : result->epochs) {
+    std::cout << "epoch " << epoch.epoch() << " train " << epoch.train_loss()
+              << " test " << epoch.test_loss() << " accuracy "
+              << epoch.test_accuracy() << " seconds " << epoch.seconds()
+              << "\n";
+  }
+  for (const auto& stage : result->stages) {
+    std::cout << stage.ShortDebugString() << "\n";
+  }
+  std::cout << "step ms " << result->measured_step_ms << " samples/s "
+            << result->samples_per_second << " wall "
+            << absl::ToDoubleSeconds(absl::Now() - begin) << "\n";
+  CHECK(result->ended.test_accuracy() >= 0.975);
+  CHECK(result->steps.size() == 12 * 45);
+}
+
+}  // namespace pipework
