@@ -11,6 +11,7 @@ namespace pipework {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kMostBytes = int64_t{1} << 47;  // addresses end there
 constexpr int kPoison = 0xFF;  // in every byte: a NaN as f32, -1 as i32
 
 // Host memory. The size is rounded up to whole cache lines, so that vector
@@ -22,6 +23,7 @@ class HostAllocator final : public Allocator {
 
  protected:
   void* AllocateRaw(int64_t bytes) override {
+    if (bytes > kMostBytes) return nullptr;
     const int64_t lines = bytes / kAlignment + 1;
     void* data = std::aligned_alloc(kAlignment, lines * kAlignment);
     if (poison_ && data != nullptr) std::memset(data, kPoison, bytes);
