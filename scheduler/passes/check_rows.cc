@@ -105,12 +105,15 @@ class RowReader {
       return Refuse(absl::StrCat("ends, expected ", Shown(wanted)));
     }
     const Action& got = row_.actions[at_];
-    wanted.version = got.version;
+    const bool versioned =
+        kind == ActionKind::kForward || kind == ActionKind::kBackward ||
+        kind == ActionKind::kEvaluate || kind == ActionKind::kUpdate;
+    if (versioned) wanted.version = got.version;  // the caller looks at it
     if (!(got == wanted)) {
       const bool named = Shown(got) != Shown(wanted);
       return Refuse(absl::StrCat(
           "has ", Shown(got), ", expected ", Shown(wanted),
-          named ? "" : " with another minibatch, microbatch or replica"));
+          named ? "" : " with another minibatch, replica or version"));
     }
     ++at_;
     return absl::OkStatus();
@@ -241,9 +244,13 @@ class RowReader {
     if (done < program_.updates(row_.stage)) {
       return Refuse(absl::StrCat("drains before U", newest_));
     }
+    Action wanted;
+    wanted.minibatch = MinibatchId{program_.segment.first_minibatch +
+                                   program_.segment.minibatches};
     for (const ActionKind kind : {ActionKind::kDrain, ActionKind::kSave}) {
       if (kind == ActionKind::kSave && !program_.segment.save) break;
-      if (at_ == row_.actions.size() || row_.actions[at_].kind != kind) {
+      wanted.kind = kind;
+      if (at_ == row_.actions.size() || !(row_.actions[at_] == wanted)) {
         return Refuse("ends otherwise, expected D, then S where it saves");
       }
       ++at_;
