@@ -92,7 +92,12 @@ std::string Table::ToString(int width) const {
     }
     total += widths[c];
   }
-  // Too wide: the widest text column gives way, down to its heading.
+  // Too wide: first the gaps, then the widest text column give way.
+  int gap = 2;
+  if (width > 0 && total > width) {
+    gap = 1;
+    total -= static_cast<int>(columns) - 1;
+  }
   while (width > 0 && total > width) {
     int widest = -1;
     for (size_t c = 0; c < columns; ++c) {
@@ -118,7 +123,7 @@ std::string Table::ToString(int width) const {
       }
       const std::string padding(
           static_cast<size_t>(std::max(0, widths[c] - Columns(cell))), ' ');
-      if (c > 0) text += "  ";
+      if (c > 0) text.append(static_cast<size_t>(gap), ' ');
       text += right_[c] ? padding + cell : cell + padding;
     }
     while (!text.empty() && text.back() == ' ') text.pop_back();

@@ -24,7 +24,8 @@ class Table {
   // A heading that starts with '>' is set to the right.
   explicit Table(std::vector<std::string> headings);
   void Row(std::vector<std::string> cells);
-  // Cells are cut so that no line is longer than `width`; 0: no limit.
+  // Gaps shrink and cells are cut so that no line is longer than `width`; 0:
+  // no limit.
   std::string ToString(int width = 0) const;
 
  private:

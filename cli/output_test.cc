@@ -111,7 +111,7 @@ TEST_CASE("table: numbers to the right, and too wide a text is cut") {
         "a                     1\n"
         "a long name indeed  100\n");
   CHECK(WidestLine(table.ToString(15)) == 15);
-  CHECK(table.ToString(15).find("a long n..  100") != std::string::npos);
+  CHECK(table.ToString(15).find("a long na.. 100") != std::string::npos);
 }
 
 TEST_CASE("pages fit 80 columns whatever the names") {

@@ -190,21 +190,23 @@ std::string StatusPage(const v1::Job& job, int width) {
   }
   if (job.stages_size() == 0) return out;
   const bool replicated = IsReplicated(job);
-  Table table({"STAGE", "NODE/DEV", "STATE", ">COMPUTE", ">COMM", ">WAIT-UP",
-               ">WAIT-DOWN", ">OTHER", ">MB(F/B)", ">STASH", ">W.VER",
-               ">STALE"});
+  Table table({"STAGE", "NODE/DEV", "STATE", ">BUSY", ">XFER", ">W-UP",
+               ">W-DOWN", ">OTHER", ">F/B", ">STASH", ">VER(LAG)"});
   std::string waits;
+  const auto percent = [](double share) {
+    return absl::StrFormat("%.0f%%", 100 * share);
+  };
   for (const v1::StageMetrics& stage : job.stages()) {
     const v1::Shares& s = stage.shares();
-    table.Row({StageName(stage, replicated), stage.device(), stage.state(),
-               FormatPercent(s.compute()), FormatPercent(s.transfer()),
-               FormatPercent(s.wait_upstream()),
-               FormatPercent(s.wait_downstream()), FormatPercent(s.other()),
-               absl::StrCat(stage.forwards(), "/", stage.backwards()),
-               FormatBytes(static_cast<double>(stage.stash_bytes() +
-                                               stage.activation_bytes())),
-               absl::StrCat(stage.weight_version()),
-               absl::StrCat(stage.staleness())});
+    table.Row(
+        {StageName(stage, replicated), stage.device(), stage.state(),
+         percent(s.compute()), percent(s.transfer()),
+         percent(s.wait_upstream()), percent(s.wait_downstream()),
+         percent(s.other()),
+         absl::StrCat(stage.forwards(), "/", stage.backwards()),
+         FormatBytes(static_cast<double>(stage.stash_bytes() +
+                                         stage.activation_bytes())),
+         absl::StrCat(stage.weight_version(), "(", stage.staleness(), ")")});
     if (!stage.waiting_for().empty() && !IsTerminal(job.state())) {
       absl::StrAppend(&waits, "stage ", StageName(stage, replicated),
                       " waits for ", Printable(stage.waiting_for()), "\n");
