@@ -38,6 +38,7 @@ struct Cell {
   bool BetterThan(const Cell& other) const {
     // Sums differ by rounding alone between partitions that are the same.
     constexpr double kSame = 1e-12;
+    if (other.seconds == kInfinity) return seconds < kInfinity;
     const auto less = [](double a, double b) {
       return a < b - kSame * std::max(a, b);
     };
@@ -108,7 +109,7 @@ class Recurrence {
         const Cell cell = {std::max({left.seconds, C(s), t}),
                            left.squares + t * t, left.layers + size * size, s,
                            right};
-        if (cell.seconds < kInfinity && cell.BetterThan(best)) best = cell;
+        if (cell.BetterThan(best)) best = cell;
       }
     }
     return best;

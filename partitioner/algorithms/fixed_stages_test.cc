@@ -1,0 +1,124 @@
+#include "partitioner/algorithms/fixed_stages.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "partitioner/algorithms/brute_force.h"
+#include "partitioner/algorithms/pipedream_dp.h"
+
+namespace pipework {
+namespace {
+
+PartitionInput Equal(int layers, int stages) {
+  PartitionInput input;
+  input.layer_seconds.assign(layers, 1);
+  input.weight_bytes.assign(layers, 1);
+  input.cut_bytes.assign(layers, 1);
+  input.levels = {{stages, {}}};
+  input.cost_model = *FindCostModel("pipework");
+  input.stages = stages;
+  return input;
+}
+
+TEST_CASE(
+    "fixed_stages: equals brute force over all partitions of so many stages") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (uint32_t seed = 0; seed < 300; ++seed) {
+      const int layers = 1 + seed % 6;
+      const int workers = 1 + (seed / 6) % 5;
+      PartitionInput input =
+          testing::RandomInput(seed, layers, workers, *FindCostModel(name));
+      double best = 1e9;
+      for (int stages = 1; stages <= std::min(layers, workers); ++stages) {
+        input.stages = stages;
+        const absl::StatusOr<Partition> partition = FixedStages(input);
+        REQUIRE(partition.ok());
+        CAPTURE(name, seed, stages);
+        CHECK(static_cast<int>(partition->stages.size()) == stages);
+        CHECK(partition->seconds == Approx(testing::BestSeconds(input)));
+        CHECK(partition->seconds ==
+              Approx(testing::SecondsOf(input, partition->stages)));
+        best = std::min(best, partition->seconds);
+      }
+      input.stages = 0;
+      CHECK(best == Approx(PipedreamDp(input)->seconds));
+    }
+  }
+}
+
+// A layer count that the stage count does not divide once lost the layers left
+// over (30 layers became 28), or heaped them on the last stage.
+TEST_CASE(
+    "fixed_stages: equal layers spread over stages that differ by one at "
+    "most") {
+  for (int layers = 1; layers <= 64; ++layers) {
+    for (int stages = 1; stages <= std::min(16, layers); ++stages) {
+      const absl::StatusOr<Partition> partition =
+          FixedStages(Equal(layers, stages));
+      REQUIRE(partition.ok());
+      CAPTURE(layers, stages);
+      int next = 0;
+      int most = 0;
+      int least = layers;
+      for (const StageCut& stage : partition->stages) {
+        CHECK(stage.first == next);
+        next = stage.last + 1;
+        most = std::max(most, next - stage.first);
+        least = std::min(least, next - stage.first);
+      }
+      CHECK(next == layers);
+      CHECK(least >= 1);
+      CHECK(most - least <= 1);
+    }
+  }
+}
+
+// Layers without cost (activations, reshapes) once made stages without layers.
+TEST_CASE("fixed_stages: no stage is empty where layers cost nothing") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const int layers = 2 + seed % 20;
+    const int stages = 1 + seed % std::min(8, layers);
+    PartitionInput input = Equal(layers, stages);
+    for (int l = 0; l < layers; ++l) {
+      input.layer_seconds[l] = (seed * 7 + l * 13) % 4 == 0 ? 1 + l % 3 : 0;
+    }
+    const absl::StatusOr<Partition> partition = FixedStages(input);
+    REQUIRE(partition.ok());
+    int next = 0;
+    for (const StageCut& stage : partition->stages) {
+      CHECK(stage.first == next);
+      CHECK(stage.last >= stage.first);
+      next = stage.last + 1;
+    }
+    CHECK(next == layers);
+  }
+}
+
+TEST_CASE(
+    "fixed_stages: more stages than layers or devices names both numbers") {
+  PartitionInput input = Equal(4, 5);
+  CHECK(FixedStages(input).status().message() ==
+        "plan: the number of stages is 5, expected at most 4, the number of "
+        "layers");
+  input = Equal(8, 5);
+  input.levels[0].components = 3;
+  CHECK(FixedStages(input).status().message() ==
+        "plan: the number of stages is 5, expected at most 3, the number of "
+        "devices");
+}
+
+TEST_CASE("fixed_stages: a memory limit is told how many workers come before") {
+  PartitionInput input =
+      testing::RandomInput(3, 6, 4, *FindCostModel("pipework"));
+  input.stages = 3;
+  input.fits = [](int first, int last, int before, int) {
+    return before > 0 || last - first < 1;
+  };
+  const absl::StatusOr<Partition> partition = FixedStages(input);
+  REQUIRE(partition.ok());
+  CHECK(partition->stages[0].last == 0);
+  CHECK(partition->seconds == Approx(testing::BestSeconds(input)));
+}
+
+}  // namespace
+}  // namespace pipework
