@@ -27,18 +27,20 @@ def problems(root):
         if Path(name).name in TOP and not tree.text(root, name).strip():
             found.append(f"{name} is empty")
 
-    data = [n[len("testdata/"):] for n in names if n.startswith("testdata/")]
-    page = (tree.text(root, "testdata/README.md")
-            if "README.md" in data else "")
-    named = re.findall(r"`([^`\s]+)`", page)
-    for name in data:
-        if name in ("README.md", "BUILD.bazel"):
+    named = []  # paths, patterns and folders, from the root
+    for name in names:
+        if name.startswith("testdata/") and name.endswith("/README.md"):
+            folder = str(Path(name).parent)
+            named += [f"{folder}/{n}".rstrip("/") for n in
+                      re.findall(r"`([^`\s]+)`", tree.text(root, name))]
+    for name in names:
+        if not name.startswith("testdata/") or (
+                Path(name).name in ("README.md", "BUILD.bazel")):
             continue
-        # A file, a pattern, or a folder.
-        if not any(fnmatch.fnmatch(name, n) or
-                   name.startswith(n.rstrip("/") + "/") for n in named):
-            found.append(f"testdata/{name}: no line in testdata/README.md says "
-                         "what made it")
+        if not any(fnmatch.fnmatch(name, n) or name.startswith(n + "/")
+                   for n in named):
+            found.append(f"{name}: no line in testdata/README.md says what "
+                         "made it")
     return found
 
 
@@ -73,6 +75,9 @@ class Pages(tree.TreeTest):
             self.of({**data, "testdata/README.md": lines + "`x/`\n"}), [])
         self.assertEqual(
             self.of({**data, "testdata/README.md": lines + "`x`\n"}), [])
+        self.assertEqual(
+            self.of({**data, "testdata/README.md": lines,
+                     "testdata/x/README.md": "`c`\n"}), [])
 
 
 if __name__ == "__main__":

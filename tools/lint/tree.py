@@ -34,8 +34,7 @@ def is_test(name):
     """Whether a file is compiled into tests only."""
     stem = name.rsplit("/", 1)[-1].split(".")[0]
     folders = name.split("/")[:-1]
-    return (stem.endswith(("_test", "_fuzz", "_testing", "_benchmark")) or
-            stem.startswith("testing_") or
+    return (stem.endswith(("_test", "_fuzz", "_benchmark")) or
             any(f in ("testing", "e2e", "bench") for f in folders))
 
 
