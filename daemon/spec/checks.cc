@@ -149,7 +149,7 @@ class Checker {
     const v1::ModelSpec& model = spec_.model();
     if (!Need("model", "a network, such as {name: small_cnn}")) return;
     if (Given("model.name") && Given("model.layers")) {
-      Add("model.layers", "given beside name", "one of name and layers",
+      Add("model.layers", "name as well", "one of name and layers",
           "remove one of them");
       return;
     }
@@ -161,7 +161,7 @@ class Checker {
     }
     if (Given("model.layers")) {
       if (Given("model.args")) {
-        Add("model.args", "given beside layers",
+        Add("model.args", "layers as well",
             "it only with the name of a built-in network",
             "give each layer its own args");
       }
@@ -201,7 +201,7 @@ class Checker {
       if (Given(JoinField(field, kind))) kinds.push_back(kind);
     }
     if (kinds.size() > 1) {
-      Add(JoinField(field, kinds[1]), absl::StrCat("given beside ", kinds[0]),
+      Add(JoinField(field, kinds[1]), absl::StrCat(kinds[0], " as well"),
           "one of x, csv and text", "remove one of them");
       return;
     }
@@ -239,7 +239,7 @@ class Checker {
     const bool first = Given("data.split.first");
     const bool last = Given("data.split.last");
     if (test && (first || last)) {
-      Add(first ? "data.split.first" : "data.split.last", "given beside test",
+      Add(first ? "data.split.first" : "data.split.last", "test as well",
           "either test, or first and last", "remove one of them");
       return;
     }
@@ -268,7 +268,7 @@ class Checker {
       CheckSource("data.train", data.train());
     }
     if (Given("data.test") && Given("data.split")) {
-      Add("data.split", "given beside test", "one of test and split",
+      Add("data.split", "test as well", "one of test and split",
           "remove one of them");
     } else if (Given("data.test")) {
       CheckSource("data.test", data.test());
@@ -507,7 +507,7 @@ class Checker {
     const v1::RunSpec& run = spec_.run();
     if (!Need("run", "how long it runs, such as {epochs: 10}")) return;
     if (Given("run.epochs") && Given("run.steps")) {
-      Add("run.steps", "given beside epochs", "one of epochs and steps",
+      Add("run.steps", "epochs as well", "one of epochs and steps",
           "remove one of them");
     } else if (Given("run.epochs")) {
       Range("run.epochs", run.epochs(), 1, kMostEpochs);
@@ -540,7 +540,7 @@ class Checker {
       const std::string field = JoinField("checkpoint", period.name);
       if (!Given(field)) continue;
       if (!first.empty()) {
-        Add(field, absl::StrCat("given beside ", first),
+        Add(field, absl::StrCat(first, " as well"),
             "one of every_epochs, every_steps and every_seconds",
             "remove one of them");
         continue;

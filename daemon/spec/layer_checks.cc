@@ -56,6 +56,7 @@ void CheckLayers(const v1::ModelSpec& model, Problems* problems) {
   for (const LayerType& type : LayerTypes()) types.push_back(type.name);
   std::map<std::string, int> before;
   std::map<std::string, int> readers;
+  bool misplaced = false;  // a loss stands before the end
   const int count = model.layers_size();
   for (int i = 0; i < count; ++i) {
     const v1::Layer& layer = model.layers(i);
@@ -108,11 +109,12 @@ void CheckLayers(const v1::ModelSpec& model, Problems* problems) {
           absl::StrCat("one of ", absl::StrJoin(types, ", ")),
           nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?"));
     } else if (IsLossType(layer.type()) != (i + 1 == count)) {
-      if (i + 1 == count) {
+      if (i + 1 < count) {
+        add(type_field, layer.type(), "a loss only as the last layer", "");
+        misplaced = true;
+      } else if (!misplaced) {
         add(type_field, layer.type(), "a loss as the last layer",
             "end with softmax_cross_entropy");
-      } else {
-        add(type_field, layer.type(), "a loss only as the last layer", "");
       }
     }
   }
@@ -224,9 +226,11 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
         whole = false;
         continue;
       }
+      // Only the first: all that follow are out of place with it.
       if (first != next && whole) {
         problems->Add(field, Quoted(text), wanted,
                       "stages hold every layer once, in order");
+        whole = false;
       }
       next = last + 1;
     }

@@ -96,11 +96,12 @@ class TreeReader {
     const std::string& name = node.keys[index];
     const std::vector<absl::string_view> known(names.begin(), names.end());
     const std::string nearest = NearestName(name, known);
+    const std::string field = JoinField(path, Printable(name));
+    (*lines_)[field] = node.key_lines[index];
     problems_->Add(
-        JoinField(path, Printable(name)), "an unknown field",
+        field, "an unknown field",
         absl::StrCat("one of ", absl::StrJoin(names, ", ")),
-        nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?"),
-        node.key_lines[index]);
+        nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?"));
     // It was probably meant: then it is not missing as well.
     if (!nearest.empty() && !IsField(node.keys, nearest)) {
       problems_->Spoil(JoinField(path, nearest));
@@ -309,8 +310,7 @@ class TreeReader {
     if (node.is_quoted) {
       arg->set_text_value(node.text);
     } else if (LooksAmbiguous(node.text)) {
-      Wrong(field, node, expected,
-            "write true or false, a decimal number, or quote the word");
+      Wrong(field, node, expected, AmbiguityHint(node.text));
       return false;
     } else if (node.text == "true" || node.text == "false") {
       arg->set_bool_value(node.text == "true");

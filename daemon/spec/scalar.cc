@@ -64,6 +64,12 @@ bool HasUnderscores(absl::string_view text) {
   return found;
 }
 
+// .inf and .nan
+bool IsNotFinite(absl::string_view text) {
+  const std::string word = absl::AsciiStrToLower(WithoutSign(text));
+  return word == ".inf" || word == ".nan";
+}
+
 std::string NumberHint(absl::string_view text) {
   if (HasLeadingZero(text)) return "write it without leading zeros";
   if (HasBasePrefix(text)) return "write it in decimal";
@@ -102,8 +108,13 @@ bool LooksAmbiguous(absl::string_view text) {
   if ((LooksWhole(text) || LooksReal(text)) && HasLeadingZero(text)) {
     return true;
   }
-  const std::string word = absl::AsciiStrToLower(WithoutSign(text));
-  return word == ".inf" || word == ".nan";
+  return IsNotFinite(text);
+}
+
+std::string AmbiguityHint(absl::string_view text) {
+  if (IsTruthWord(text)) return "write true or false, or quote the word";
+  const std::string hint = NumberHint(text);
+  return hint.empty() ? "quote it if it is a word" : hint;
 }
 
 bool ParseWhole(absl::string_view text, int64_t* value, ScalarError* error) {
@@ -128,7 +139,7 @@ bool ParseReal(absl::string_view text, double* value, ScalarError* error) {
   error->expected = "a number";
   error->hint = NumberHint(text);
   if ((!LooksWhole(text) && !LooksReal(text)) || HasLeadingZero(text)) {
-    if (LooksAmbiguous(text)) error->expected = "a finite number";
+    if (IsNotFinite(text)) error->expected = "a finite number";
     return false;
   }
   absl::ConsumePrefix(&text, "+");

@@ -32,6 +32,9 @@ bool LooksReal(absl::string_view text);
 // take for a number or a truth value, each in its own way.
 bool LooksAmbiguous(absl::string_view text);
 
+// What to write instead. REQUIRES: LooksAmbiguous(text).
+std::string AmbiguityHint(absl::string_view text);
+
 // The shortest decimal text that reads back as `value`, with a point or an
 // exponent. REQUIRES: value is finite.
 std::string RealText(double value);

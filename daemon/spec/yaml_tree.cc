@@ -271,6 +271,8 @@ YamlNode ReadYaml(absl::string_view text, Problems* problems) {
                     second.Take().line);
     }
   } catch (const YAML::Exception& e) {
+    // What was found before it may be its first sign.
+    problems->mutable_list()->clear();
     problems->Add("", Printable(e.msg), "YAML or JSON", "",
                   e.mark.is_null() ? 0 : e.mark.line + 1);
     problems->Spoil("");
