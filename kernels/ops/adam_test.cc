@@ -27,11 +27,11 @@ std::vector<float> Run(Backend& backend, int64_t elements, int64_t shift = 0,
   args.v = v.data();
   args.w = w.data();
   args.out = in_place ? w.data() : other.data();
-  REQUIRE(backend.Adam(args).ok());
+  MustBeOk(backend.Adam(args));
   args.step = 2;
   args.w = args.out;
   args.out = w.data();
-  REQUIRE(backend.Adam(args).ok());
+  MustBeOk(backend.Adam(args));
   return Joined({w.values(), m.values(), v.values()});
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("adam takes the steps of the paper's formula") {
       const float g = 3.0f - static_cast<float>(t);
       args.step = t;
       args.g = &g;
-      REQUIRE(backend->Adam(args).ok());
+      MustBeOk(backend->Adam(args));
       const double d = g + 0.5 * wide_w;
       wide_m = 0.8 * wide_m + 0.2 * d;
       wide_v = 0.9 * wide_v + 0.1 * d * d;

@@ -12,7 +12,7 @@ std::vector<float> Run(Backend& backend, int64_t elements, int64_t shift = 0) {
   Placed a(RandomValues(elements, 1), shift);
   Placed b(RandomValues(elements, 2), shift);
   Placed y(std::vector<float>(elements), shift);
-  REQUIRE(backend.Add({elements, a.data(), b.data(), y.data()}).ok());
+  MustBeOk(backend.Add({elements, a.data(), b.data(), y.data()}));
   return y.values();
 }
 
@@ -34,9 +34,9 @@ TEST_CASE("add may write over either summand") {
     CAPTURE(backend->name());
     std::vector<float> a(17, 1);
     const std::vector<float> b(17, 2);
-    REQUIRE(backend->Add({17, a.data(), b.data(), a.data()}).ok());
+    MustBeOk(backend->Add({17, a.data(), b.data(), a.data()}));
     CHECK(a == std::vector<float>(17, 3));
-    REQUIRE(backend->Add({17, b.data(), a.data(), a.data()}).ok());
+    MustBeOk(backend->Add({17, b.data(), a.data(), a.data()}));
     CHECK(a == std::vector<float>(17, 5));
   }
 }

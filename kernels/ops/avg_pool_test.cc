@@ -19,7 +19,7 @@ std::vector<float> Forward(Backend& backend, const AvgPoolShape& s,
                            const std::vector<float>& input, int64_t shift = 0) {
   Placed x(input, shift);
   Placed y(std::vector<float>(Outputs(s)), shift);
-  REQUIRE(backend.AvgPoolForward({s, x.data(), y.data()}).ok());
+  MustBeOk(backend.AvgPoolForward({s, x.data(), y.data()}));
   return y.values();
 }
 
@@ -28,7 +28,7 @@ std::vector<float> Backward(Backend& backend, const AvgPoolShape& s,
                             int64_t shift = 0) {
   Placed dy(gradient, shift);
   Placed dx(std::vector<float>(Inputs(s), 99), shift);
-  REQUIRE(backend.AvgPoolBackward({s, dy.data(), dx.data()}).ok());
+  MustBeOk(backend.AvgPoolBackward({s, dy.data(), dx.data()}));
   return dx.values();
 }
 

@@ -41,12 +41,10 @@ Trained Train(Backend& backend, const Case& c, int64_t shift = 0) {
   Placed y(std::vector<float>(c.x.size()), shift);
   Placed mean(std::vector<float>(c.gain.size()), shift);
   Placed rstd(std::vector<float>(c.gain.size()), shift);
-  REQUIRE(backend
-              .BatchNormTraining({c.shape, 0.1f, 1e-5f, x.data(), gain.data(),
-                                  bias.data(), running_mean.data(),
-                                  running_variance.data(), y.data(),
-                                  mean.data(), rstd.data()})
-              .ok());
+  MustBeOk(backend.BatchNormTraining(
+      {c.shape, 0.1f, 1e-5f, x.data(), gain.data(), bias.data(),
+       running_mean.data(), running_variance.data(), y.data(), mean.data(),
+       rstd.data()}));
   return {y.values(), mean.values(), rstd.values(), running_mean.values(),
           running_variance.values()};
 }
@@ -54,11 +52,9 @@ Trained Train(Backend& backend, const Case& c, int64_t shift = 0) {
 std::vector<float> Infer(Backend& backend, const Case& c, int64_t shift = 0) {
   Placed x(c.x, shift), gain(c.gain, shift), bias(c.bias, shift);
   Placed y(std::vector<float>(c.x.size()), shift);
-  REQUIRE(backend
-              .BatchNormInference({c.shape, 1e-5f, x.data(), gain.data(),
-                                   bias.data(), c.running_mean.data(),
-                                   c.running_variance.data(), y.data()})
-              .ok());
+  MustBeOk(backend.BatchNormInference({c.shape, 1e-5f, x.data(), gain.data(),
+                                       bias.data(), c.running_mean.data(),
+                                       c.running_variance.data(), y.data()}));
   return y.values();
 }
 
@@ -73,11 +69,9 @@ Gradients Backward(Backend& backend, const Case& c, int64_t shift = 0) {
   Placed mean(trained.mean, shift), rstd(trained.rstd, shift);
   Placed dx(std::vector<float>(c.x.size()), shift);
   Placed dgain(c.dgain, shift), dbias(c.dbias, shift);
-  REQUIRE(backend
-              .BatchNormBackward({c.shape, x.data(), dy.data(), gain.data(),
-                                  mean.data(), rstd.data(), dx.data(),
-                                  dgain.data(), dbias.data()})
-              .ok());
+  MustBeOk(backend.BatchNormBackward({c.shape, x.data(), dy.data(), gain.data(),
+                                      mean.data(), rstd.data(), dx.data(),
+                                      dgain.data(), dbias.data()}));
   return {dx.values(), dgain.values(), dbias.values()};
 }
 
@@ -165,31 +159,26 @@ TEST_CASE("batch_norm works without gain, bias, statistics and gradients") {
     const int64_t n = static_cast<int64_t>(c.x.size());
     std::vector<float> y(n), mean(3), rstd(3), want(n), dx(n);
     const auto train = [&](Backend& on, std::vector<float>& out) {
-      REQUIRE(on.BatchNormTraining({c.shape, 0.1f, 1e-5f, c.x.data(), nullptr,
-                                    nullptr, nullptr, nullptr, out.data(),
-                                    mean.data(), rstd.data()})
-                  .ok());
+      MustBeOk(on.BatchNormTraining({c.shape, 0.1f, 1e-5f, c.x.data(), nullptr,
+                                     nullptr, nullptr, nullptr, out.data(),
+                                     mean.data(), rstd.data()}));
     };
     train(*backend, y);
     train(*reference, want);
     CHECK(Misfit(y, want, Bound(want)) == "");
 
     std::vector<float> dgain(3, 1);
-    REQUIRE(backend
-                ->BatchNormBackward({c.shape, c.x.data(), c.dy.data(), nullptr,
-                                     mean.data(), rstd.data(), nullptr,
-                                     dgain.data(), nullptr})
-                .ok());
+    MustBeOk(backend->BatchNormBackward({c.shape, c.x.data(), c.dy.data(),
+                                         nullptr, mean.data(), rstd.data(),
+                                         nullptr, dgain.data(), nullptr}));
     const Gradients gradients = Backward(*reference, c);
     for (int i = 0; i < 3; ++i) {
       CHECK(dgain[i] - 1 ==
             Approx(gradients.dgain[i] - c.dgain[i]).margin(1e-5));
     }
-    REQUIRE(backend
-                ->BatchNormBackward({c.shape, c.x.data(), c.dy.data(), nullptr,
-                                     mean.data(), rstd.data(), dx.data(),
-                                     nullptr, nullptr})
-                .ok());
+    MustBeOk(backend->BatchNormBackward({c.shape, c.x.data(), c.dy.data(),
+                                         nullptr, mean.data(), rstd.data(),
+                                         dx.data(), nullptr, nullptr}));
     CHECK(Dot(dx, std::vector<float>(n, 1)) == Approx(0).margin(1e-4));
   }
 }

@@ -38,10 +38,8 @@ struct Case {
 std::vector<float> Forward(Backend& backend, const Case& c, int64_t shift = 0) {
   Placed x(c.x, shift), w(c.w, shift), b(c.b, shift);
   Placed y(std::vector<float>(c.dy.size()), shift);
-  const absl::Status status =
-      backend.Conv2dForward({c.shape, x.data(), w.data(), b.data(), y.data()});
-  INFO(status.ToString());
-  REQUIRE(status.ok());
+  MustBeOk(
+      backend.Conv2dForward({c.shape, x.data(), w.data(), b.data(), y.data()}));
   return y.values();
 }
 
@@ -49,10 +47,8 @@ std::vector<float> BackwardData(Backend& backend, const Case& c,
                                 int64_t shift = 0) {
   Placed w(c.w, shift), dy(c.dy, shift);
   Placed dx(std::vector<float>(c.x.size()), shift);
-  const absl::Status status =
-      backend.Conv2dBackwardData({c.shape, w.data(), dy.data(), dx.data()});
-  INFO(status.ToString());
-  REQUIRE(status.ok());
+  MustBeOk(
+      backend.Conv2dBackwardData({c.shape, w.data(), dy.data(), dx.data()}));
   return dx.values();
 }
 
@@ -60,10 +56,8 @@ std::vector<float> BackwardData(Backend& backend, const Case& c,
 std::vector<float> BackwardWeights(Backend& backend, const Case& c,
                                    int64_t shift = 0) {
   Placed x(c.x, shift), dy(c.dy, shift), dw(c.dw, shift), db(c.db, shift);
-  const absl::Status status = backend.Conv2dBackwardWeights(
-      {c.shape, x.data(), dy.data(), dw.data(), db.data()});
-  INFO(status.ToString());
-  REQUIRE(status.ok());
+  MustBeOk(backend.Conv2dBackwardWeights(
+      {c.shape, x.data(), dy.data(), dw.data(), db.data()}));
   return Joined({dw.values(), db.values()});
 }
 
@@ -172,15 +166,12 @@ TEST_CASE("conv2d without a bias leaves it out") {
     std::vector<float> y(2), dw(2, 1);
     Conv2dShape shape{1, 1, 2, 2, 1, 1, {}};
     shape.window.kernel_w = 2;
-    REQUIRE(
-        backend->Conv2dForward({shape, x.data(), w.data(), nullptr, y.data()})
-            .ok());
+    MustBeOk(
+        backend->Conv2dForward({shape, x.data(), w.data(), nullptr, y.data()}));
     CHECK(y == std::vector<float>{50, 110});
     const std::vector<float> dy{1, 100};
-    REQUIRE(backend
-                ->Conv2dBackwardWeights(
-                    {shape, x.data(), dy.data(), dw.data(), nullptr})
-                .ok());
+    MustBeOk(backend->Conv2dBackwardWeights(
+        {shape, x.data(), dy.data(), dw.data(), nullptr}));
     CHECK(dw == std::vector<float>{302, 403});
   }
 }

@@ -26,7 +26,7 @@ std::vector<float> Run(Backend& backend, DropoutArgs args,
   Placed y(std::vector<float>(input.size()), shift);
   args.x = x.data();
   args.y = y.data();
-  REQUIRE(backend.Dropout(args).ok());
+  MustBeOk(backend.Dropout(args));
   return y.values();
 }
 
@@ -91,19 +91,25 @@ TEST_CASE("dropout draws by sample, minibatch and layer, not by unit") {
   }
 }
 
-TEST_CASE("dropout may write over its input, and gives the same bits") {
+TEST_CASE("dropout may write over its input") {
+  const std::vector<float> x = RandomValues(3 * 333, 1);
+  for (const auto& backend : AllBackends()) {
+    CAPTURE(backend->name());
+    DropoutArgs args = Key(0.3f, 3, 333);
+    std::vector<float> in_place = x;
+    args.x = in_place.data();
+    args.y = in_place.data();
+    MustBeOk(backend->Dropout(args));
+    CHECK(in_place == Run(*backend, Key(0.3f, 3, 333), x));
+  }
+}
+
+TEST_CASE("dropout gives the same bits on every call") {
   const std::vector<float> x = RandomValues(3 * 333, 1);
   for (const std::string& name : LinkedBackends()) {
     CAPTURE(name);
     CHECK(Unsteady(name, [&](Backend& backend, int64_t shift) {
-            DropoutArgs args = Key(0.3f, 3, 333);
-            const std::vector<float> y = Run(backend, args, x, shift);
-            std::vector<float> in_place = x;
-            args.x = in_place.data();
-            args.y = in_place.data();
-            REQUIRE(backend.Dropout(args).ok());
-            CHECK(in_place == y);
-            return y;
+            return Run(backend, Key(0.3f, 3, 333), x, shift);
           }) == "");
   }
 }

@@ -35,9 +35,8 @@ struct Case {
 std::vector<float> Forward(Backend& backend, const Case& c, int64_t shift = 0) {
   Placed x(c.x, shift), w(c.w, shift), b(c.b, shift);
   Placed y(std::vector<float>(c.shape.rows * c.shape.out), shift);
-  REQUIRE(
-      backend.LinearForward({c.shape, x.data(), w.data(), b.data(), y.data()})
-          .ok());
+  MustBeOk(
+      backend.LinearForward({c.shape, x.data(), w.data(), b.data(), y.data()}));
   return y.values();
 }
 
@@ -45,8 +44,8 @@ std::vector<float> BackwardData(Backend& backend, const Case& c,
                                 int64_t shift = 0) {
   Placed w(c.w, shift), dy(c.dy, shift);
   Placed dx(std::vector<float>(c.shape.rows * c.shape.in), shift);
-  REQUIRE(backend.LinearBackwardData({c.shape, w.data(), dy.data(), dx.data()})
-              .ok());
+  MustBeOk(
+      backend.LinearBackwardData({c.shape, w.data(), dy.data(), dx.data()}));
   return dx.values();
 }
 
@@ -54,10 +53,8 @@ std::vector<float> BackwardData(Backend& backend, const Case& c,
 std::vector<float> BackwardWeights(Backend& backend, const Case& c,
                                    int64_t shift = 0) {
   Placed x(c.x, shift), dy(c.dy, shift), dw(c.dw, shift), db(c.db, shift);
-  REQUIRE(backend
-              .LinearBackwardWeights(
-                  {c.shape, x.data(), dy.data(), dw.data(), db.data()})
-              .ok());
+  MustBeOk(backend.LinearBackwardWeights(
+      {c.shape, x.data(), dy.data(), dw.data(), db.data()}));
   return Joined({dw.values(), db.values()});
 }
 
@@ -113,36 +110,27 @@ TEST_CASE("linear without a bias, and with no inputs or outputs") {
     CAPTURE(backend->name());
     const std::vector<float> x{1, 2}, w{3, 4, 5, 6};
     std::vector<float> y(2, 99);
-    REQUIRE(
-        backend
-            ->LinearForward({{1, 2, 2}, x.data(), w.data(), nullptr, y.data()})
-            .ok());
+    MustBeOk(backend->LinearForward(
+        {{1, 2, 2}, x.data(), w.data(), nullptr, y.data()}));
     CHECK(y == std::vector<float>{11, 17});
 
     const std::vector<float> b{7, 8};
-    REQUIRE(
-        backend
-            ->LinearForward({{1, 0, 2}, x.data(), w.data(), b.data(), y.data()})
-            .ok());
+    MustBeOk(backend->LinearForward(
+        {{1, 0, 2}, x.data(), w.data(), b.data(), y.data()}));
     CHECK(y == std::vector<float>{7, 8});
-    REQUIRE(
-        backend
-            ->LinearForward({{1, 0, 2}, x.data(), w.data(), nullptr, y.data()})
-            .ok());
+    MustBeOk(backend->LinearForward(
+        {{1, 0, 2}, x.data(), w.data(), nullptr, y.data()}));
     CHECK(y == std::vector<float>{0, 0});
 
     std::vector<float> dx(2, 99);
-    REQUIRE(
-        backend->LinearBackwardData({{1, 2, 0}, w.data(), nullptr, dx.data()})
-            .ok());
+    MustBeOk(
+        backend->LinearBackwardData({{1, 2, 0}, w.data(), nullptr, dx.data()}));
     CHECK(dx == std::vector<float>{0, 0});
 
     std::vector<float> dw(4, 1);
     const std::vector<float> dy{10, 100};
-    REQUIRE(backend
-                ->LinearBackwardWeights(
-                    {{1, 2, 2}, x.data(), dy.data(), dw.data(), nullptr})
-                .ok());
+    MustBeOk(backend->LinearBackwardWeights(
+        {{1, 2, 2}, x.data(), dy.data(), dw.data(), nullptr}));
     CHECK(dw == std::vector<float>{11, 21, 101, 201});
   }
 }

@@ -29,13 +29,12 @@ Result Run(Backend& backend, const MaxPoolShape& s,
   Placed y(std::vector<float>(Outputs(s)), shift);
   Result result;
   result.argmax.resize(Outputs(s));
-  REQUIRE(backend.MaxPoolForward({s, x.data(), y.data(), result.argmax.data()})
-              .ok());
+  MustBeOk(
+      backend.MaxPoolForward({s, x.data(), y.data(), result.argmax.data()}));
   Placed dy(RandomValues(Outputs(s), 4), shift);
   Placed dx(std::vector<float>(Inputs(s), 99), shift);
-  REQUIRE(
-      backend.MaxPoolBackward({s, dy.data(), result.argmax.data(), dx.data()})
-          .ok());
+  MustBeOk(
+      backend.MaxPoolBackward({s, dy.data(), result.argmax.data(), dx.data()}));
   result.y = y.values();
   result.dx = dx.values();
   return result;
@@ -88,7 +87,7 @@ TEST_CASE("max_pool works without an argmax and on an empty batch") {
     const std::vector<float> x{1, 5, 3, 2};
     float y = 0;
     MaxPoolShape shape{1, 1, 2, 2, {2, 2, 2, 2, 0, 0, 1, 1}};
-    REQUIRE(backend->MaxPoolForward({shape, x.data(), &y, nullptr}).ok());
+    MustBeOk(backend->MaxPoolForward({shape, x.data(), &y, nullptr}));
     CHECK(y == 5);
     shape.batch = 0;
     CHECK(Run(*backend, shape, {}).y.empty());

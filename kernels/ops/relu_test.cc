@@ -16,9 +16,8 @@ std::vector<float> Run(Backend& backend, const std::vector<float>& input,
   Placed x(input, shift), dy(RandomValues(elements, 2), shift);
   Placed y(std::vector<float>(elements), shift);
   Placed dx(std::vector<float>(elements), shift);
-  REQUIRE(backend.ReluForward({elements, x.data(), y.data()}).ok());
-  REQUIRE(
-      backend.ReluBackward({elements, y.data(), dy.data(), dx.data()}).ok());
+  MustBeOk(backend.ReluForward({elements, x.data(), y.data()}));
+  MustBeOk(backend.ReluBackward({elements, y.data(), dy.data(), dx.data()}));
   return Joined({y.values(), dx.values()});
 }
 
@@ -59,8 +58,8 @@ TEST_CASE("relu works in place") {
     CAPTURE(backend->name());
     std::vector<float> x(19, -2), dy(19, 5);
     x[3] = x[18] = 4;
-    REQUIRE(backend->ReluForward({19, x.data(), x.data()}).ok());
-    REQUIRE(backend->ReluBackward({19, x.data(), dy.data(), dy.data()}).ok());
+    MustBeOk(backend->ReluForward({19, x.data(), x.data()}));
+    MustBeOk(backend->ReluBackward({19, x.data(), dy.data(), dy.data()}));
     std::vector<float> want_x(19, 0), want_dy(19, 0);
     want_x[3] = want_x[18] = 4;
     want_dy[3] = want_dy[18] = 5;

@@ -32,10 +32,10 @@ std::vector<float> Run(Backend& backend, const Rule& rule, int64_t elements,
   args.v = rule.momentum == 0 ? nullptr : v.data();
   args.w = w.data();
   args.out = in_place ? w.data() : other.data();
-  REQUIRE(backend.Sgd(args).ok());
+  MustBeOk(backend.Sgd(args));
   args.w = args.out;
   args.out = w.data();
-  REQUIRE(backend.Sgd(args).ok());
+  MustBeOk(backend.Sgd(args));
   return Joined({w.values(), v.values()});
 }
 
@@ -74,14 +74,14 @@ TEST_CASE("sgd takes the steps that PyTorch's takes") {
     args.v = &v;
     args.momentum = 0.5f;
     args.weight_decay = 0.25f;
-    REQUIRE(backend->Sgd(args).ok());  // d = 2.25 = v
+    MustBeOk(backend->Sgd(args));  // d = 2.25 = v
     CHECK(v == Approx(2.25));
     CHECK(w == Approx(0.775));
-    REQUIRE(backend->Sgd(args).ok());  // d = 2.19375, v = 3.31875
+    MustBeOk(backend->Sgd(args));  // d = 2.19375, v = 3.31875
     CHECK(v == Approx(3.31875));
     CHECK(w == Approx(0.443125));
     args.nesterov = true;
-    REQUIRE(backend->Sgd(args).ok());  // d = 2.11078125, v = 3.77015625
+    MustBeOk(backend->Sgd(args));  // d = 2.11078125, v = 3.77015625
     CHECK(w == Approx(0.443125 - 0.1 * (2.11078125 + 0.5 * 3.77015625)));
   }
 }

@@ -16,14 +16,10 @@ std::vector<float> Run(Backend& backend, int64_t elements, int64_t shift = 0) {
   for (int64_t i = 0; i < elements; ++i) {
     labels.push_back(static_cast<int32_t>(i % 3) - 1);
   }
-  REQUIRE(backend
-              .SquaredErrorForward(
-                  {elements, x.data(), labels.data(), result.data()})
-              .ok());
-  REQUIRE(
-      backend
-          .SquaredErrorBackward({elements, x.data(), labels.data(), dx.data()})
-          .ok());
+  MustBeOk(backend.SquaredErrorForward(
+      {elements, x.data(), labels.data(), result.data()}));
+  MustBeOk(backend.SquaredErrorBackward(
+      {elements, x.data(), labels.data(), dx.data()}));
   return Joined({result.values(), dx.values()});
 }
 
@@ -49,14 +45,11 @@ TEST_CASE("squared_error is half the square, and right within one half") {
     const std::vector<float> x{3, 1.25f, -2};
     const std::vector<int32_t> labels{1, 1, -2};
     std::vector<float> result(2), dx(3);
-    REQUIRE(
-        backend
-            ->SquaredErrorForward({3, x.data(), labels.data(), result.data()})
-            .ok());
+    MustBeOk(backend->SquaredErrorForward(
+        {3, x.data(), labels.data(), result.data()}));
     CHECK(result == std::vector<float>{2 + 0.0625f / 2, 2});
-    REQUIRE(
-        backend->SquaredErrorBackward({3, x.data(), labels.data(), dx.data()})
-            .ok());
+    MustBeOk(
+        backend->SquaredErrorBackward({3, x.data(), labels.data(), dx.data()}));
     CHECK(dx == std::vector<float>{2, 0.25f, 0});
   }
 }

@@ -14,11 +14,11 @@ std::vector<float> Run(Backend& backend, int64_t elements, int64_t shift = 0) {
   Placed x(RandomValues(elements, 2), shift);
   Placed filled(start, shift), copied(start, shift), scaled(start, shift);
   Placed axpy(start, shift), accumulated(start, shift);
-  REQUIRE(backend.Fill({elements, 0.3f, filled.data()}).ok());
-  REQUIRE(backend.Copy({elements, x.data(), copied.data()}).ok());
-  REQUIRE(backend.Scale({elements, 0.3f, scaled.data()}).ok());
-  REQUIRE(backend.Axpy({elements, 0.3f, x.data(), axpy.data()}).ok());
-  REQUIRE(backend.Accumulate({elements, x.data(), accumulated.data()}).ok());
+  MustBeOk(backend.Fill({elements, 0.3f, filled.data()}));
+  MustBeOk(backend.Copy({elements, x.data(), copied.data()}));
+  MustBeOk(backend.Scale({elements, 0.3f, scaled.data()}));
+  MustBeOk(backend.Axpy({elements, 0.3f, x.data(), axpy.data()}));
+  MustBeOk(backend.Accumulate({elements, x.data(), accumulated.data()}));
   return Joined({filled.values(), copied.values(), scaled.values(),
                  axpy.values(), accumulated.values()});
 }
@@ -41,18 +41,18 @@ TEST_CASE("vector ops do what their names say") {
     CAPTURE(backend->name());
     std::vector<float> y(17, 1);
     const std::vector<float> x(17, 10);
-    REQUIRE(backend->Axpy({17, 2, x.data(), y.data()}).ok());
+    MustBeOk(backend->Axpy({17, 2, x.data(), y.data()}));
     CHECK(y == std::vector<float>(17, 21));
-    REQUIRE(backend->Accumulate({17, x.data(), y.data()}).ok());
+    MustBeOk(backend->Accumulate({17, x.data(), y.data()}));
     CHECK(y == std::vector<float>(17, 31));
-    REQUIRE(backend->Scale({17, 2, y.data()}).ok());
+    MustBeOk(backend->Scale({17, 2, y.data()}));
     CHECK(y == std::vector<float>(17, 62));
-    REQUIRE(backend->Accumulate({17, y.data(), y.data()}).ok());
+    MustBeOk(backend->Accumulate({17, y.data(), y.data()}));
     CHECK(y == std::vector<float>(17, 124));
-    REQUIRE(backend->Copy({17, x.data(), y.data()}).ok());
-    REQUIRE(backend->Copy({17, y.data(), y.data()}).ok());
+    MustBeOk(backend->Copy({17, x.data(), y.data()}));
+    MustBeOk(backend->Copy({17, y.data(), y.data()}));
     CHECK(y == x);
-    REQUIRE(backend->Fill({17, -3, y.data()}).ok());
+    MustBeOk(backend->Fill({17, -3, y.data()}));
     CHECK(y == std::vector<float>(17, -3));
   }
 }

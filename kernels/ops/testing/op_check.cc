@@ -1,6 +1,7 @@
 #include "kernels/ops/testing/op_check.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -27,16 +28,14 @@ void Disturb(Backend& backend) {
   const std::vector<float> x = RandomValues(4096, 77);
   std::vector<float> w = RandomValues(4096, 78);
   std::vector<float> y(65536);
-  PIPE_CHECK(
-      backend
-          .LinearForward({{16, 64, 64}, x.data(), w.data(), nullptr, y.data()})
-          .ok());
+  MustBeOk(backend.LinearForward(
+      {{16, 64, 64}, x.data(), w.data(), nullptr, y.data()}));
   Conv2dForwardArgs conv;
   conv.shape = {4, 8, 9, 9, 12, 1, {3, 3, 1, 1, 1, 1, 1, 1}};
   conv.x = x.data();
   conv.w = w.data();
   conv.y = y.data();
-  PIPE_CHECK(backend.Conv2dForward(conv).ok());
+  MustBeOk(backend.Conv2dForward(conv));
 }
 
 }  // namespace
@@ -50,6 +49,12 @@ std::vector<std::unique_ptr<Backend>> AllBackends() {
 }
 
 std::unique_ptr<Backend> MakeReference() { return Make("reference"); }
+
+void MustBeOk(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  PIPE_CHECK(status.ok());
+}
 
 std::vector<float> RandomValues(int64_t elements, uint64_t seed) {
   std::vector<float> values(elements);

@@ -16,6 +16,10 @@ namespace pipework {
 std::vector<std::unique_ptr<Backend>> AllBackends();
 std::unique_ptr<Backend> MakeReference();
 
+// Stops the test program with the message unless OK. Catch's own assertions
+// are not for several threads, and Unsteady() has two.
+void MustBeOk(const absl::Status& status);
+
 // Values in [-1, 1) that depend on `seed` alone.
 std::vector<float> RandomValues(int64_t elements, uint64_t seed);
 std::vector<float> Absolute(std::vector<float> values);
@@ -53,7 +57,7 @@ std::string BitDifference(const std::vector<float>& a,
                           const std::vector<float>& b);
 
 // Runs an op on copies of its inputs that lie `shift` floats behind a
-// boundary, and returns all its outputs in one.
+// boundary, and returns all its outputs in one. Asserts nothing with Catch.
 using OpRun =
     std::function<std::vector<float>(Backend& backend, int64_t shift)>;
 
