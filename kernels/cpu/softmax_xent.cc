@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/softmax_xent.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for each target.
+#include <algorithm>
 #include <cmath>
 
 #include "hwy/contrib/math/math-inl.h"
@@ -27,19 +28,50 @@ void ExpRow(const float* x, float largest, int64_t classes, float* e) {
   });
 }
 
+// The first of the largest x; 0 in a row with a NaN.
+HWY_INLINE int64_t Largest(const float* x, int64_t classes) {
+  const hn::ScalableTag<float> wide;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(wide));
+  float largest = x[0];
+  int64_t c = 0;
+  if (classes >= lanes) {
+    auto most = hn::LoadU(wide, x);
+    for (c = lanes; c + lanes <= classes; c += lanes) {
+      most = hn::Max(most, hn::LoadU(wide, x + c));
+    }
+    largest = hn::GetLane(hn::MaxOfLanes(wide, most));
+  }
+  for (; c < classes; ++c) largest = std::max(largest, x[c]);
+  for (c = 0; c < classes; ++c) {
+    if (x[c] == largest) return c;
+  }
+  return 0;
+}
+
+// The sum in double, over lanes and then over what fills no vector.
+HWY_INLINE double SumRow(const float* p, int64_t classes) {
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<float, decltype(wide)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(wide));
+  auto sum = hn::Zero(wide);
+  int64_t c = 0;
+  for (; c + lanes <= classes; c += lanes) {
+    sum = hn::Add(sum, hn::PromoteTo(wide, hn::LoadU(narrow, p + c)));
+  }
+  double total = hn::GetLane(hn::SumOfLanes(wide, sum));
+  for (; c < classes; ++c) total += p[c];
+  return total;
+}
+
 void SoftmaxXentForwardLoop(const SoftmaxXentForwardArgs& a, float* row) {
   double loss = 0;
   int64_t right = 0;
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* x = a.x + r * a.classes;
     float* p = a.p == nullptr ? row : a.p + r * a.classes;
-    int64_t largest = 0;
-    for (int64_t c = 1; c < a.classes; ++c) {
-      if (x[c] > x[largest]) largest = c;
-    }
+    const int64_t largest = Largest(x, a.classes);
     ExpRow(x, x[largest], a.classes, p);
-    double sum = 0;
-    for (int64_t c = 0; c < a.classes; ++c) sum += p[c];
+    const double sum = SumRow(p, a.classes);
     if (a.p != nullptr) {
       const auto inverse = static_cast<float>(1 / sum);
       ForLanes(a.classes, [&](auto d, int64_t c) HWY_ATTR {
