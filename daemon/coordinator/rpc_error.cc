@@ -146,7 +146,8 @@ absl::Status FromRpc(const grpc::Status& status) {
 }
 
 std::string ReasonOf(const absl::Status& status) {
-  for (const auto& detail : DetailsOf(status).details()) {
+  const google::rpc::Status details = DetailsOf(status);
+  for (const auto& detail : details.details()) {
     google::rpc::ErrorInfo info;
     if (detail.UnpackTo(&info)) return info.reason();
   }
