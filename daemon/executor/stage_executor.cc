@@ -196,18 +196,14 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Run(
   if (training) metrics_.account().Pause();
   ReportHeld();
   metrics_.SetState(ExecutorState::kWaiting);
+  const int64_t step = StepNow();
   program_ = nullptr;
   if (!status.ok()) {
     activations_.Clear();
     return status;
   }
 
-  const int64_t end = segment.first_minibatch + segment.minibatches;
-  const int64_t stop = courier_.stop_before();
-  outcome_.step =
-      segment.evaluation
-          ? segment.first_minibatch
-          : std::min(end, stop == kNoStop ? end : stop / segment.microbatches);
+  outcome_.step = step;
   outcome_.version = weights_.newest().value();
   return std::move(outcome_);
 }
@@ -245,6 +241,15 @@ absl::Status StageExecutor::Do(const Action& action) {
       who_, ": action ", ToString(action),
       " splits the weight gradient from its backward, expected a schedule "
       "that does not"));
+}
+
+// Minibatches trained when this segment is over.
+int64_t StageExecutor::StepNow() const {
+  const Segment& segment = program_->segment;
+  if (segment.evaluation) return segment.first_minibatch;
+  const int64_t end = segment.first_minibatch + segment.minibatches;
+  const int64_t stop = courier_.stop_before();
+  return stop == kNoStop ? end : std::min(end, stop / segment.microbatches);
 }
 
 // A stop concerns training; an evaluation is short and runs to its end.
@@ -812,9 +817,7 @@ absl::Status StageExecutor::Drain() {
         group_.AverageBuffers(drains_, absl::MakeSpan(stage_.buffers)));
   }
   ++drains_;
-  const int64_t version = weights_.newest().value();
-  log_.Append(
-      {'D', drains_ - 1, program_->segment.first_minibatch, 0, version, -1});
+  log_.Append({'D', drains_ - 1, StepNow(), 0, weights_.newest().value(), -1});
   return absl::OkStatus();
 }
 
@@ -824,11 +827,7 @@ absl::Status StageExecutor::Save() {
   }
   metrics_.account().Pause();
   metrics_.SetState(ExecutorState::kSaving);
-  const Segment& segment = program_->segment;
-  const int64_t stop = courier_.stop_before();
-  const int64_t end = segment.first_minibatch + segment.minibatches;
-  const int64_t step =
-      stop == kNoStop ? end : std::min(end, stop / segment.microbatches);
+  const int64_t step = StepNow();
   outcome_.saved = FAILPOINT("executor.save");
   if (outcome_.saved.ok()) outcome_.saved = hooks_.save(step, NamedTensors());
   log_.Append({'S', step, step, 0, weights_.newest().value(), -1});

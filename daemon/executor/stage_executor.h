@@ -162,6 +162,7 @@ class StageExecutor {
   absl::Status Drain();
   absl::Status Save();
 
+  int64_t StepNow() const;
   bool Skips(int64_t unit) const;
   int64_t NumberOf(int64_t unit) const;
   InFlight& FlightOf(const Action& action);

@@ -1,0 +1,347 @@
+#include "daemon/profiler/profiler.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/failpoint.h"
+#include "daemon/profiler/hand_over.h"
+#include "kernels/backend_registry.h"
+#include "kernels/layers/graph_shape.h"
+#include "kernels/layers/layer.h"
+#include "kernels/optimizers/optimizer.h"
+#include "kernels/random.h"
+#include "proto/errors.h"
+#include "proto/status_macros.h"
+
+namespace pipework {
+namespace {
+
+// One layer with everything it needs to run.
+struct Bench {
+  std::unique_ptr<LayerBody> body;
+  TensorList params;
+  TensorList buffers;
+  TensorList gradients;
+  TensorList state;
+  absl::InlinedVector<bool, 4> wanted;
+  Saved saved;
+  int64_t saved_bytes = 0;
+  int64_t workspace_bytes = 0;
+  std::vector<double> forward_seconds;
+  std::vector<double> backward_seconds;
+  std::vector<double> update_seconds;
+};
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  const size_t index = static_cast<size_t>(q * (values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + index, values.end());
+  return values[index];
+}
+
+class Seconds {
+ public:
+  Seconds() : begin_(MonotonicNow()) {}
+  double Since() const {
+    return absl::ToDoubleSeconds(MonotonicNow() - begin_);
+  }
+
+ private:
+  const absl::Time begin_;
+};
+
+// Puts the thread onto the device's cores, and back.
+class Pinned {
+ public:
+  Pinned(const v1::Device& device, bool pin) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    for (const int core : device.cores()) {
+      if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &cores);
+    }
+    pinned_ =
+        pin && CPU_COUNT(&cores) > 0 &&
+        pthread_getaffinity_np(pthread_self(), sizeof(before_), &before_) ==
+            0 &&
+        pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores) == 0;
+  }
+  ~Pinned() {
+    if (pinned_) {
+      pthread_setaffinity_np(pthread_self(), sizeof(before_), &before_);
+    }
+  }
+
+ private:
+  cpu_set_t before_;
+  bool pinned_ = false;
+};
+
+class Profiler {
+ public:
+  Profiler(const v1::RunnerProfile& request, const ProfileOptions& options,
+           GraphInfo info, std::unique_ptr<Backend> backend,
+           std::unique_ptr<Optimizer> optimizer)
+      : request_(request),
+        options_(options),
+        info_(std::move(info)),
+        backend_(std::move(backend)),
+        optimizer_(std::move(optimizer)) {}
+
+  absl::Status Build() {
+    Allocator& allocator = *backend_->allocator();
+    const v1::Graph& graph = request_.graph();
+    for (int i = 0; i < graph.layers_size(); ++i) {
+      Bench bench;
+      std::vector<TensorSpec> inputs;
+      for (const int producer : info_.inputs[i]) {
+        inputs.push_back(SpecOf(producer));
+        bench.wanted.push_back(producer >= 0);
+      }
+      ASSIGN_OR_RETURN(bench.body,
+                       MakeLayer(graph.layers(i), inputs, *backend_));
+      const LayerInfo& info = info_.layers[i];
+      RETURN_IF_ERROR(Fill(info.params, graph.layers(i).name(),
+                           MemoryUse::kWeights, &bench.params));
+      RETURN_IF_ERROR(Fill(info.buffers, graph.layers(i).name(),
+                           MemoryUse::kOptimizer, &bench.buffers));
+      for (const Tensor& param : bench.params) {
+        ASSIGN_OR_RETURN(Tensor gradient,
+                         Tensor::Zeros(allocator, param.shape(), DType::kF32,
+                                       MemoryUse::kGradients));
+        bench.gradients.push_back(std::move(gradient));
+        for (size_t s = 0; s < optimizer_->state_names().size(); ++s) {
+          ASSIGN_OR_RETURN(Tensor state,
+                           Tensor::Zeros(allocator, param.shape(), DType::kF32,
+                                         MemoryUse::kOptimizer));
+          bench.state.push_back(std::move(state));
+        }
+      }
+      benches_.push_back(std::move(bench));
+    }
+    return MakeInputs();
+  }
+
+  // One pass over the whole graph and back.
+  absl::Status Round(bool count) {
+    StepContext context;
+    context.seed = request_.spec().seed();
+    context.minibatch = MinibatchId(0);
+    std::vector<Tensor> outputs(benches_.size());
+    std::set<const void*> seen;
+    for (size_t i = 0; i < benches_.size(); ++i) {
+      Bench& bench = benches_[i];
+      TensorList inputs;
+      for (const int producer : info_.inputs[i]) {
+        inputs.push_back(producer == kInputX   ? x_
+                         : producer == kInputY ? y_
+                                               : outputs[producer]);
+      }
+      const int64_t workspace = Workspace();
+      bench.saved.tensors.clear();
+      const Seconds seconds;
+      ASSIGN_OR_RETURN(
+          outputs[i],
+          bench.body->Forward(context, inputs, bench.params,
+                              absl::MakeSpan(bench.buffers), &bench.saved));
+      if (count) bench.forward_seconds.push_back(seconds.Since());
+      bench.workspace_bytes += Workspace() - workspace;
+      bench.saved_bytes = 0;
+      for (const Tensor& tensor : bench.saved.tensors) {
+        // A buffer that two layers keep is counted at the first.
+        if (!tensor.empty() && seen.insert(tensor.identity()).second) {
+          bench.saved_bytes += tensor.bytes();
+        }
+      }
+    }
+    std::vector<Tensor> gradients(benches_.size());
+    for (size_t i = benches_.size(); i-- > 0;) {
+      Bench& bench = benches_[i];
+      const int64_t workspace = Workspace();
+      const Seconds seconds;
+      ASSIGN_OR_RETURN(
+          TensorList input_gradients,
+          bench.body->Backward(context, bench.saved, bench.params, gradients[i],
+                               bench.wanted, absl::MakeSpan(bench.gradients)));
+      if (count) bench.backward_seconds.push_back(seconds.Since());
+      bench.workspace_bytes += Workspace() - workspace;
+      for (size_t j = 0; j < info_.inputs[i].size(); ++j) {
+        // Of several readers any one gradient has the right shape.
+        const int producer = info_.inputs[i][j];
+        if (producer >= 0) gradients[producer] = input_gradients[j];
+      }
+      RETURN_IF_ERROR(UpdateLayer(bench, count));
+    }
+    return absl::OkStatus();
+  }
+
+  v1::Profile Take() const {
+    v1::Profile profile;
+    const v1::Graph& graph = request_.graph();
+    const int64_t batch = request_.batch();
+    profile.set_graph_hash(GraphHash(graph));
+    profile.set_batch(batch);
+    profile.set_device_kind(CpuKind(backend_->threads()));
+    for (size_t i = 0; i < benches_.size(); ++i) {
+      const Bench& bench = benches_[i];
+      v1::LayerProfile* layer = profile.add_layers();
+      layer->set_name(graph.layers(static_cast<int>(i)).name());
+      layer->set_forward_seconds(Quantile(bench.forward_seconds, 0.5));
+      layer->set_backward_seconds(Quantile(bench.backward_seconds, 0.5));
+      layer->set_update_seconds(Quantile(bench.update_seconds, 0.5));
+      layer->set_output_bytes(BytesOf(info_.layers[i].output, batch));
+      layer->set_parameter_bytes(TotalBytes(bench.params));
+      layer->set_saved_bytes(bench.saved_bytes);
+      layer->set_workspace_bytes(bench.workspace_bytes);
+      std::vector<double> both = bench.forward_seconds;
+      for (size_t r = 0; r < both.size(); ++r) {
+        both[r] += bench.backward_seconds[r];
+      }
+      const double median = Quantile(both, 0.5);
+      if (median > 0) {
+        layer->set_spread((Quantile(both, 0.75) - Quantile(both, 0.25)) /
+                          median);
+      }
+    }
+    profile.set_input_bytes(BytesOf(info_.x, batch));
+    profile.set_label_bytes(BytesOf(info_.y, batch));
+    profile.set_measured_at(absl::ToUnixSeconds(absl::Now()));
+    return profile;
+  }
+
+ private:
+  TensorSpec SpecOf(int producer) const {
+    return producer == kInputX   ? info_.x
+           : producer == kInputY ? info_.y
+                                 : info_.layers[producer].output;
+  }
+  static int64_t BytesOf(const TensorSpec& spec, int64_t batch) {
+    return spec.shape.elements() * DTypeBytes(spec.dtype) * batch;
+  }
+  int64_t Workspace() const {
+    return backend_->allocator()->bytes_in_use(MemoryUse::kWorkspace);
+  }
+
+  absl::Status Fill(const std::vector<ParamSpec>& specs,
+                    const std::string& layer, MemoryUse use, TensorList* out) {
+    for (const ParamSpec& spec : specs) {
+      ASSIGN_OR_RETURN(Tensor tensor,
+                       Tensor::Allocate(*backend_->allocator(), spec.shape,
+                                        DType::kF32, use));
+      Initialise(request_.spec().seed(), layer, spec, tensor.f32());
+      out->push_back(std::move(tensor));
+    }
+    return absl::OkStatus();
+  }
+
+  // Random samples, and labels that the loss takes.
+  absl::Status MakeInputs() {
+    Allocator& allocator = *backend_->allocator();
+    ASSIGN_OR_RETURN(
+        x_,
+        Tensor::Allocate(allocator, info_.x.shape.WithBatch(request_.batch()),
+                         info_.x.dtype, MemoryUse::kActivations));
+    ASSIGN_OR_RETURN(
+        y_,
+        Tensor::Allocate(allocator, info_.y.shape.WithBatch(request_.batch()),
+                         info_.y.dtype, MemoryUse::kActivations));
+    const int logits = info_.inputs.back().front();
+    const Shape& scores = SpecOf(logits).shape;
+    const int64_t classes =
+        scores.rank() == 0
+            ? 1
+            : std::max<int64_t>(1, scores.dim(scores.rank() - 1));
+    const uint64_t key = RandomKey(request_.spec().seed(), HashName("profile"));
+    const auto word = [key](int64_t i) {
+      return Philox4x32(
+          {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0},
+          key)[0];
+    };
+    for (int64_t i = 0; i < x_.elements(); ++i) {
+      x_.f32()[i] = UnitFloat(word(i));
+    }
+    for (int64_t i = 0; i < y_.elements(); ++i) {
+      y_.i32()[i] = static_cast<int32_t>(word(i) % classes);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status UpdateLayer(Bench& bench, bool count) {
+    if (bench.params.empty()) return absl::OkStatus();
+    UpdateContext context;
+    // Weights stay what they are, however often the layer runs.
+    context.learning_rate = 0;
+    context.gradient_scale = 1.0 / static_cast<double>(request_.batch());
+    const TensorList old = bench.params;
+    const Seconds seconds;
+    RETURN_IF_ERROR(optimizer_->Update(*backend_, context, old, bench.gradients,
+                                       absl::MakeSpan(bench.state),
+                                       absl::MakeSpan(bench.params)));
+    for (Tensor& gradient : bench.gradients) {
+      RETURN_IF_ERROR(
+          backend_->Fill({gradient.elements(), 0.0f, gradient.f32()}));
+    }
+    if (count) bench.update_seconds.push_back(seconds.Since());
+    return absl::OkStatus();
+  }
+
+  const v1::RunnerProfile& request_;
+  const ProfileOptions& options_;
+  const GraphInfo info_;
+  const std::unique_ptr<Backend> backend_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  std::vector<Bench> benches_;
+  Tensor x_;
+  Tensor y_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::Profile> RunProfile(const v1::RunnerProfile& request,
+                                       const ProfileOptions& options) {
+  RETURN_IF_ERROR(FAILPOINT("profiler.run"));
+  if (request.batch() < 1) {
+    return Mismatch("profile", "batch", absl::StrCat(request.batch()),
+                    "at least 1");
+  }
+  ASSIGN_OR_RETURN(GraphInfo info, InferGraph(request.graph()));
+  BackendOptions backend_options;
+  backend_options.threads = std::max(1, request.spec().threads_per_executor());
+  backend_options.memory_limit_bytes = request.device().memory_bytes();
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                   MakeBackend(options.backend, backend_options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                   MakeOptimizer(request.spec().optimizer()));
+  const Pinned pinned(request.device(), options.pin);
+  Profiler profiler(request, options, std::move(info), std::move(backend),
+                    std::move(optimizer));
+  RETURN_IF_ERROR(profiler.Build());
+  // The first pass compiles kernels and touches memory.
+  RETURN_IF_ERROR(profiler.Round(/*count=*/false));
+  const Seconds warm;
+  RETURN_IF_ERROR(profiler.Round(/*count=*/false));
+  const bool slow = absl::Seconds(warm.Since()) > options.budget;
+  const int least = slow ? 1 : options.least_rounds;
+  const Seconds seconds;
+  for (int round = 0; round < options.most_rounds; ++round) {
+    if (round >= least && absl::Seconds(seconds.Since()) >= options.budget) {
+      break;
+    }
+    RETURN_IF_ERROR(FAILPOINT("profiler.round"));
+    RETURN_IF_ERROR(profiler.Round(/*count=*/true));
+  }
+  v1::Profile profile = profiler.Take();
+  ASSIGN_OR_RETURN(const double hand_over, HandOverSeconds());
+  profile.set_action_seconds(hand_over);
+  return profile;
+}
+
+}  // namespace pipework
