@@ -8,7 +8,6 @@ namespace pipework {
 namespace {
 
 using Cuts = std::vector<StageCut>;
-using List = std::vector<double>;
 
 std::string Text(const Cuts& cuts) {
   std::string text;
@@ -17,60 +16,6 @@ std::string Text(const Cuts& cuts) {
             ")x" + std::to_string(cut.replicas) + " ";
   }
   return text;
-}
-
-Partition Solve(List T, List a, List w, std::vector<Level> levels) {
-  PartitionInput input;
-  input.layer_seconds = std::move(T);
-  input.cut_bytes = std::move(a);
-  input.weight_bytes = std::move(w);
-  input.levels = std::move(levels);
-  input.cost_model = *FindCostModel("paper");
-  const absl::StatusOr<Partition> partition = PipedreamDp(input);
-  REQUIRE(partition.ok());
-  return *partition;
-}
-
-// The table of section 1.3 of algorithms, made by an exact rational program.
-TEST_CASE("pipedream_dp: the golden partitions on one level") {
-  Partition partition = Solve({4, 4, 4, 2, 1}, {8, 4, 2, 1, 1},
-                              {1, 1, 1, 40, 20}, {{4, {10, 0}}});
-  CHECK(partition.seconds == 4);
-  CHECK(Text(partition.stages) == "(0,2)x3 (3,4)x1 ");
-
-  partition = Solve(List(8, 2), List(8, 1), List(8, 1), {{4, {10, 0}}});
-  CHECK(partition.seconds == 4);
-  CHECK(Text(partition.stages) == "(0,7)x4 ");
-
-  partition = Solve({3, 3, 3, 3}, {50, 50, 50, 1}, List(4, 1), {{4, {10, 0}}});
-  CHECK(partition.seconds == 3);
-  CHECK(Text(partition.stages) == "(0,3)x4 ");
-
-  partition = Solve({5, 1, 1, 5}, List(4, 1), List(4, 100), {{2, {1, 0}}});
-  CHECK(partition.seconds == 6);
-  CHECK(Text(partition.stages) == "(0,1)x1 (2,3)x1 ");
-}
-
-TEST_CASE(
-    "pipedream_dp: the golden partitions on two levels, and their expansion") {
-  Partition partition = Solve({4, 4, 4, 2, 1}, {8, 4, 2, 1, 1},
-                              {1, 1, 1, 40, 20}, {{2, {20, 0}}, {2, {5, 0}}});
-  CHECK(partition.seconds == 4);
-  CHECK(Text(partition.stages) == "(0,1)x1 (2,4)x1 ");
-  CHECK(Text(partition.workers) == "(0,1)x2 (2,4)x2 ");
-
-  partition =
-      Solve(List(8, 2), List(8, 1), List(8, 1), {{4, {10, 0}}, {2, {2, 0}}});
-  CHECK(partition.seconds == 2);
-  CHECK(Text(partition.stages) == "(0,3)x1 (4,7)x1 ");
-  CHECK(Text(partition.workers) == "(0,3)x4 (4,7)x4 ");
-}
-
-TEST_CASE("pipedream_dp: ties are broken in every cell, not at the end") {
-  const Partition partition =
-      Solve({1, 1, 3}, List(3, 1), {8, 7, 10}, {{4, {10, 0}}});
-  CHECK(partition.seconds == 1.5);
-  CHECK(Text(partition.stages) == "(0,0)x1 (1,1)x1 (2,2)x2 ");
 }
 
 TEST_CASE("pipedream_dp: equals brute force over all cuts and replicas") {
@@ -114,21 +59,6 @@ TEST_CASE(
       next = stage.last + 1;
     }
     CHECK(next == input.layers());
-  }
-}
-
-TEST_CASE(
-    "pipedream_dp: more bandwidth never makes the best partition slower") {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    PartitionInput input =
-        testing::RandomInput(seed, 6, 4, *FindCostModel("paper"));
-    double last = 1e9;
-    for (const double bandwidth : {0.5, 1.0, 3.0, 10.0, 100.0}) {
-      input.levels[0].link.bytes_per_second = bandwidth;
-      const double seconds = PipedreamDp(input)->seconds;
-      CHECK(seconds <= last);
-      last = seconds;
-    }
   }
 }
 

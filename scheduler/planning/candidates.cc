@@ -10,41 +10,20 @@
 #include "partitioner/algorithms/fixed_stages.h"
 #include "partitioner/algorithms/pipedream_dp.h"
 #include "proto/status_macros.h"
+#include "scheduler/planning/cut_mover.h"
 #include "scheduler/planning/memory.h"
 
 namespace pipework {
 namespace {
 
-// Most ways to cut that are all looked at; above, cuts move one by one.
-constexpr int64_t kSearchedCuts = 20000;
 // Most steps of the partitioner for each of several numbers of devices.
 constexpr double kManyCells = 2e8;
 constexpr int kMostStages = 16;
 
-// Computing per minibatch of one layer, on one replica at full speed.
-double LayerSeconds(const Workload& work, int layer) {
-  const LayerCost& cost = work.chain.layers[layer];
-  return (cost.forward_seconds + cost.backward_seconds) * work.microbatches +
-         cost.update_seconds / work.accumulate;
-}
-
 double ComputeSeconds(const Workload& work, const StageCut& cut) {
   double seconds = 0;
-  for (int l = cut.first; l <= cut.last; ++l) seconds += LayerSeconds(work, l);
+  for (int l = cut.first; l <= cut.last; ++l) seconds += work.LayerSeconds(l);
   return seconds;
-}
-
-// What crosses the cut after `layer`, forward and back, halved: cost models
-// count it twice.
-double CutBytes(const Workload& work, int layer) {
-  return 0.5 * work.microbatches *
-         static_cast<double>(work.chain.cut_bytes[layer] +
-                             work.chain.gradient_bytes[layer]);
-}
-
-double WeightBytes(const Workload& work, int layer) {
-  return static_cast<double>(work.chain.layers[layer].parameter_bytes) /
-         work.accumulate;
 }
 
 std::vector<SeatRequest> Requests(const Workload& work,
@@ -89,9 +68,9 @@ PartitionInput InputOf(const Planner& planner, const Link& link, int workers,
   const Workload& work = planner.work;
   PartitionInput input;
   for (int l = 0; l < work.chain.size(); ++l) {
-    input.layer_seconds.push_back(LayerSeconds(work, l) * slowdown);
-    input.weight_bytes.push_back(WeightBytes(work, l));
-    input.cut_bytes.push_back(CutBytes(work, l));
+    input.layer_seconds.push_back(work.LayerSeconds(l) * slowdown);
+    input.weight_bytes.push_back(work.WeightBytes(l));
+    input.cut_bytes.push_back(work.CutBytes(l));
   }
   input.levels = {{workers, link}};
   input.cost_model = &planner.model;
@@ -125,110 +104,6 @@ absl::StatusOr<double> SlowdownOf(const Planner& planner, int workers) {
   }
   return planner.pool.Slowdown(all);
 }
-
-// Moves the cuts of a pipeline whose seats are fixed, so that the busiest core
-// group, then the slowest stage, then what is sent, is least.
-class CutMover {
- public:
-  CutMover(const Planner& planner, std::vector<StageCut> cuts,
-           const std::vector<std::vector<int>>& seats)
-      : planner_(planner), seats_(seats), best_(std::move(cuts)) {
-    sums_.push_back(0);
-    for (int l = 0; l < planner.work.chain.size(); ++l) {
-      sums_.push_back(sums_.back() + LayerSeconds(planner.work, l));
-    }
-    best_score_ = Score(best_);
-  }
-
-  std::vector<StageCut> Run() {
-    const int layers = planner_.work.chain.size();
-    const int stages = static_cast<int>(best_.size());
-    double ways = 1;
-    for (int i = 1; i < stages; ++i) ways = ways * (layers - i) / i;
-    if (ways <= kSearchedCuts) {
-      std::vector<StageCut> cuts = best_;
-      Enumerate(0, 0, &cuts);
-    } else {
-      Climb();
-    }
-    return best_;
-  }
-
- private:
-  void Enumerate(size_t stage, int first, std::vector<StageCut>* cuts) {
-    const int layers = planner_.work.chain.size();
-    StageCut& cut = (*cuts)[stage];
-    cut.first = first;
-    const int behind = static_cast<int>(cuts->size() - stage) - 1;
-    if (behind == 0) {
-      cut.last = layers - 1;
-      Keep(*cuts);
-      return;
-    }
-    for (int last = first; last < layers - behind; ++last) {
-      cut.last = last;
-      Enumerate(stage + 1, last + 1, cuts);
-    }
-  }
-
-  void Climb() {
-    bool better = true;
-    while (better) {
-      better = false;
-      for (size_t s = 0; s + 1 < best_.size(); ++s) {
-        for (const int step : {-1, 1}) {
-          std::vector<StageCut> cuts = best_;
-          cuts[s].last += step;
-          cuts[s + 1].first += step;
-          if (cuts[s].last < cuts[s].first ||
-              cuts[s + 1].last < cuts[s + 1].first) {
-            continue;
-          }
-          better |= Keep(cuts);
-        }
-      }
-    }
-  }
-
-  bool Keep(const std::vector<StageCut>& cuts) {
-    const double score = Score(cuts);
-    if (score >= best_score_) return false;
-    best_score_ = score;
-    best_ = cuts;
-    return true;
-  }
-
-  double Score(const std::vector<StageCut>& cuts) const {
-    const DevicePool& pool = planner_.pool;
-    std::vector<double> group_seconds(pool.groups.size(), 0);
-    double slowest = 0;
-    double sent = 0;
-    for (size_t s = 0; s < cuts.size(); ++s) {
-      const double seconds =
-          (sums_[cuts[s].last + 1] - sums_[cuts[s].first]) / cuts[s].replicas;
-      slowest = std::max(slowest, seconds);
-      for (const int seat : seats_[s]) {
-        group_seconds[pool.devices[seat].group] += seconds;
-      }
-      if (s + 1 < cuts.size()) {
-        sent +=
-            pool.between_nodes.Seconds(CutBytes(planner_.work, cuts[s].last));
-      }
-    }
-    double busiest = slowest;
-    for (size_t g = 0; g < group_seconds.size(); ++g) {
-      busiest = std::max(busiest, group_seconds[g] / pool.groups[g].cores);
-    }
-    // The weights only order what is nearly equal in what stands before.
-    return busiest + 0.01 * slowest + 0.01 * sent;
-  }
-
-  const Planner& planner_;
-  const std::vector<std::vector<int>>& seats_;
-  std::vector<double> sums_;  // of layer seconds before
-  std::vector<StageCut> best_;
-  double best_score_ = std::numeric_limits<double>::infinity();
-};
 
 bool SharesCores(const DevicePool& pool,
                  const std::vector<std::vector<int>>& seats) {
@@ -296,7 +171,7 @@ absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
     return candidate;
   }
   const std::vector<StageCut> moved =
-      CutMover(planner, candidate->cuts, candidate->seats).Run();
+      MoveCuts(planner.work, planner.pool, candidate->cuts, candidate->seats);
   const absl::StatusOr<Candidate> other = Judge(planner, moved, {});
   if (other.ok() &&
       other->prediction.step_seconds < candidate->prediction.step_seconds) {
@@ -390,10 +265,10 @@ std::vector<double> StageSeconds(const Planner& planner,
     StageLoad load;
     load.compute_seconds = ComputeSeconds(work, cut) * slowdown;
     for (int l = cut.first; l <= cut.last; ++l) {
-      load.weight_bytes += WeightBytes(work, l);
+      load.weight_bytes += work.WeightBytes(l);
     }
-    if (cut.first > 0) load.input_bytes = CutBytes(work, cut.first - 1);
-    load.output_bytes = CutBytes(work, cut.last);
+    if (cut.first > 0) load.input_bytes = work.CutBytes(cut.first - 1);
+    load.output_bytes = work.CutBytes(cut.last);
     seconds.push_back(planner.model.StageSeconds(
         load, cut.replicas, planner.pool.LinkOf(candidate.seats[s])));
   }
@@ -411,7 +286,7 @@ double BottleneckSeconds(const Planner& planner, const Candidate& candidate) {
                 candidate.seats[s + 1].end());
     slowest = std::max(
         slowest,
-        planner.model.CutSeconds(CutBytes(planner.work, candidate.cuts[s].last),
+        planner.model.CutSeconds(planner.work.CutBytes(candidate.cuts[s].last),
                                  planner.pool.LinkOf(ends)));
   }
   return slowest;

@@ -55,9 +55,15 @@ HoldsFn HoldsFor(const Workload& work) {
     if (behind > 0) shape.replicas.push_back(behind);
     const StageId stage{before > 0 ? 1 : 0};
     Holds holds = HoldsOf(work, shape, stage);
-    if (work.in_flight > holds.activations && behind > 0) {
-      holds.activations = work.in_flight;
-      holds.versions = holds.versions == 1 ? 1 : work.in_flight;
+    if (work.in_flight > 1 && behind > 0) {
+      // Deeper than NOAM: no more than all units that the first stage admits,
+      // and it has no more replicas than there are workers before this one.
+      const int first = before > 0 ? before : replicas;
+      const int deepest = work.in_flight * first / replicas + 1;
+      holds.activations = std::max(holds.activations, deepest);
+      if (holds.versions > 1) {
+        holds.versions = std::max(holds.versions, deepest);
+      }
     }
     return holds;
   };

@@ -92,6 +92,22 @@ ActionTimes TimesOf(const Workload& work, const std::vector<StageCut>& cuts,
 
 }  // namespace
 
+double Workload::LayerSeconds(int layer) const {
+  const LayerCost& cost = chain.layers[layer];
+  return (cost.forward_seconds + cost.backward_seconds) * microbatches +
+         cost.update_seconds / accumulate;
+}
+
+double Workload::CutBytes(int layer) const {
+  return 0.5 * microbatches *
+         static_cast<double>(chain.cut_bytes[layer] +
+                             chain.gradient_bytes[layer]);
+}
+
+double Workload::WeightBytes(int layer) const {
+  return static_cast<double>(chain.layers[layer].parameter_bytes) / accumulate;
+}
+
 PipelineShape ShapeOfCuts(const Workload& work,
                           const std::vector<StageCut>& cuts) {
   PipelineShape shape = ShapeOf(*work.graph, CutsAsPlan(cuts));

@@ -24,6 +24,14 @@ struct Workload {
   int accumulate = 1;
   int64_t minibatch_samples = 1;
   int in_flight = 0;  // 0: NOAM
+
+  // Computing per minibatch of one layer, on one replica at full speed.
+  double LayerSeconds(int layer) const;
+  // What crosses the cut after `layer` per minibatch, there and back, halved:
+  // cost models count it twice.
+  double CutBytes(int layer) const;
+  // What replicas synchronise of a layer, per minibatch.
+  double WeightBytes(int layer) const;
 };
 
 // The shape of `cuts` for the scheduler.

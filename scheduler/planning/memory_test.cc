@@ -1,0 +1,117 @@
+#include "scheduler/planning/memory.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "scheduler/schedules/schedule.h"
+#include "scheduler/testing/programs.h"
+
+namespace pipework {
+namespace {
+
+Workload WorkOf(const ScheduleEntry& schedule, absl::string_view weights,
+                int in_flight) {
+  Workload work;
+  work.recipe = {std::string(schedule.name), std::string(weights)};
+  work.unit_is_microbatch = schedule.unit_is_microbatch;
+  work.microbatches = schedule.unit_is_microbatch ? 8 : 1;
+  work.in_flight = in_flight;
+  return work;
+}
+
+// Most versions and units that a row holds, counted from its actions.
+Holds Counted(const Row& row) {
+  Holds most{1, 0};
+  std::map<int64_t, int64_t> read;
+  for (const Action& action : row.actions) {
+    if (action.kind == ActionKind::kForward) {
+      read[action.number] = action.version.value();
+      most.activations =
+          std::max(most.activations, static_cast<int>(read.size()));
+    } else if (action.kind == ActionKind::kRelease) {
+      read.erase(action.number);
+    } else if (action.kind == ActionKind::kUpdate) {
+      std::set<int64_t> live = {action.version.value()};
+      for (const auto& [unit, version] : read) live.insert(version);
+      most.versions = std::max(most.versions, static_cast<int>(live.size()));
+    }
+  }
+  return most;
+}
+
+// The partitioner is told what a stage holds; this is where the two meet.
+TEST_CASE(
+    "memory: what the partitioner is told is what every policy really holds") {
+  for (const ScheduleEntry& schedule : Schedules()) {
+    for (const absl::string_view weights : schedule.weights) {
+      for (const int in_flight : {0, 1, 3, 9}) {
+        const Workload work = WorkOf(schedule, weights, in_flight);
+        const HoldsFn told = HoldsFor(work);
+        testing::ForEachShape(3, 3, [&](PipelineShape shape) {
+          shape.in_flight = in_flight;
+          const Program program =
+              testing::MustCompile(work.recipe.schedule, shape,
+                                   testing::SegmentOf(60, work.microbatches));
+          int before = 0;
+          for (int s = 0; s < shape.stages(); ++s) {
+            const int replicas = shape.replicas[s];
+            const Holds partitioner = told(shape.workers(), before, replicas);
+            const Holds exact = HoldsOf(work, shape, StageId{s});
+            Holds held;
+            for (int q = 0; q < replicas; ++q) {
+              const Holds row = Counted(program.row(StageId{s}, ReplicaId{q}));
+              held.versions = std::max(held.versions, row.versions);
+              held.activations = std::max(held.activations, row.activations);
+            }
+            CAPTURE(work.recipe.schedule, in_flight, shape.replicas, s);
+            CHECK(held.versions == exact.versions);
+            CHECK(held.activations == exact.activations);
+            CHECK(partitioner.versions >= held.versions);
+            CHECK(partitioner.activations >= held.activations);
+            if (in_flight == 0) {
+              CHECK(partitioner.versions == held.versions);
+              CHECK(partitioner.activations == held.activations);
+            }
+            before += replicas;
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "memory: weights, other versions, units in flight and optimizer add up") {
+  ChainProfile chain;
+  for (int l = 0; l < 3; ++l) {
+    LayerCost cost;
+    cost.parameter_bytes = 100;
+    cost.kept_bytes = 10;
+    cost.workspace_bytes = 5 * (l + 1);
+    chain.layers.push_back(cost);
+  }
+  chain.cut_bytes = {7, 8, 0};
+  v1::OptimizerSpec optimizer;
+  optimizer.set_name("sgd");
+  StageMemory memory = MemoryOf(chain, 1, 2, {3, 2}, optimizer);
+  CHECK(memory.weight_bytes == 200);
+  CHECK(memory.stash_bytes == 400);
+  CHECK(memory.activation_bytes == 2 * (20 + 7));
+  CHECK(memory.optimizer_bytes == 200);
+  CHECK(memory.total() == 200 + 400 + 54 + 200 + 15);
+  optimizer.set_momentum(0.9);
+  CHECK(MemoryOf(chain, 1, 2, {1, 1}, optimizer).optimizer_bytes == 400);
+  optimizer.set_name("adam");
+  CHECK(MemoryOf(chain, 1, 2, {1, 1}, optimizer).optimizer_bytes == 600);
+}
+
+TEST_CASE("memory: bytes are written with their unit") {
+  CHECK(BytesText(512) == "512 B");
+  CHECK(BytesText(1536) == "1.5 KiB");
+  CHECK(BytesText(int64_t{19} << 30) == "19.0 GiB");
+}
+
+}  // namespace
+}  // namespace pipework
