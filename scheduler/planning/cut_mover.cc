@@ -1,6 +1,7 @@
 #include "scheduler/planning/cut_mover.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -97,11 +98,14 @@ class CutMover {
       }
     }
     double busiest = slowest;
+    double squares = 0;  // falls with every step towards balance
     for (size_t g = 0; g < group_seconds.size(); ++g) {
-      busiest = std::max(busiest, group_seconds[g] / pool_.groups[g].cores);
+      const double load = group_seconds[g] / pool_.groups[g].cores;
+      busiest = std::max(busiest, load);
+      squares += load * load;
     }
     // The weights only order what is nearly equal in what stands before.
-    return busiest + 0.01 * slowest + 0.01 * sent;
+    return busiest + 0.01 * (slowest + sent + std::sqrt(squares));
   }
 
   const Workload& work_;
