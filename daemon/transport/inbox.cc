@@ -230,13 +230,6 @@ bool Inbox::Ready(const MessageId& id) {
 void Inbox::SenderGone(SeatId seat, const absl::Status& cause) {
   std::lock_guard<std::mutex> lock(mutex_);
   gone_.try_emplace(seat, cause);
-  for (auto& [id, entry] : entries_) {
-    if (!(id.from == seat) || entry.state == State::kHere) continue;
-    entry.state = State::kFailed;
-    entry.failure = absl::Status(
-        cause.code(), absl::StrCat(who_, ": waits for ", ToString(id), ": ",
-                                   cause.message()));
-  }
   changed_.notify_all();
 }
 

@@ -61,7 +61,7 @@ class Inbox {
   bool Ready(const MessageId& id);
 
   // Nothing more comes from `seat`: waits for its messages end with `cause`,
-  // but for those that are here.
+  // but for those that are here or announced.
   void SenderGone(SeatId seat, const absl::Status& cause);
   // Ends every wait, now and later. The first cause stays.
   void Abort(const absl::Status& cause);

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/transport/faulty.h"
-#include "proto/check.h"
 #include "daemon/transport/transport.h"
+#include "proto/check.h"
 
 namespace pipework {
 namespace {

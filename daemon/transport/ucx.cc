@@ -159,6 +159,12 @@ absl::Status UcxPlane::Start() {
     return Mismatch("data plane", "the host that peers dial", advertised,
                     "an address of this machine", "set the host to advertise");
   }
+  if (options_.port_first > 0 && options_.port_last <= options_.port_first) {
+    return Mismatch(
+        "data plane", "the range of ports",
+        absl::StrCat(options_.port_first, " to ", options_.port_last),
+        "at least two ports for each runner on this machine");
+  }
   ASSIGN_OR_RETURN(
       Listener listener,
       Listen(options_.listen_host, options_.port_first, options_.port_last));

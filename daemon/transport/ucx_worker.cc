@@ -48,30 +48,47 @@ ucs_log_func_rc_t LogLine(const char* file, unsigned line, const char* function,
   return UCS_LOG_FUNC_RC_STOP;
 }
 
-// The process-wide settings of UCX. What a user has set stays.
-void PrepareUcx(const UcxWorker::Options& options) {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
-  static bool first = true;
-  if (first && std::getenv("UCX_LOG_LEVEL") == nullptr) {
-    ucs_log_push_handler(&LogLine);
+// UCX reads its settings from the environment only, while a worker is made:
+// they are there for that long. What a user has set stays. One at a time.
+class Settings {
+ public:
+  explicit Settings(const UcxWorker::Options& options) : lock_(TheMutex()) {
+    static bool first = true;
+    if (first && std::getenv("UCX_LOG_LEVEL") == nullptr) {
+      ucs_log_push_handler(&LogLine);
+    }
+    first = false;
+    Set("UCX_TLS", "tcp,self");
+    // A dead link shows within five seconds.
+    Set("UCX_KEEPALIVE_INTERVAL", "2s");
+    Set("UCX_TCP_KEEPIDLE", "2s");
+    Set("UCX_TCP_KEEPINTVL", "1s");
+    Set("UCX_TCP_KEEPCNT", "3");
+    Set("UCX_WARN_UNUSED_ENV_VARS", "n");
+    if (!options.interface.empty()) Set("UCX_NET_DEVICES", options.interface);
+    if (options.port_first > 0) {
+      Set("UCX_TCP_PORT_RANGE",
+          absl::StrCat(options.port_first, "-", options.port_last));
+    }
   }
-  first = false;
-  const auto set = [](const char* name, const std::string& value) {
-    ::setenv(name, value.c_str(), /*overwrite=*/0);
-  };
-  set("UCX_TLS", "tcp,self");
-  // A dead link shows within five seconds.
-  set("UCX_KEEPALIVE_INTERVAL", "2s");
-  set("UCX_TCP_KEEPIDLE", "2s");
-  set("UCX_TCP_KEEPINTVL", "1s");
-  set("UCX_TCP_KEEPCNT", "3");
-  set("UCX_WARN_UNUSED_ENV_VARS", "n");
-  if (options.port_first > 0) {
-    set("UCX_TCP_PORT_RANGE",
-        absl::StrCat(options.port_first, "-", options.port_last));
+  ~Settings() {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
   }
-}
+
+ private:
+  static std::mutex& TheMutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  void Set(const std::string& name, const std::string& value) {
+    if (std::getenv(name.c_str()) != nullptr) return;
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+    names_.push_back(name);
+  }
+
+  std::lock_guard<std::mutex> lock_;
+  std::vector<std::string> names_;
+};
 
 class Worker final : public UcxWorker {
  public:
@@ -140,9 +157,6 @@ absl::Status Worker::Start(const Options& options) {
   ucp_config_t* config = nullptr;
   RETURN_IF_ERROR(
       UcxStatus("read settings", ucp_config_read(nullptr, nullptr, &config)));
-  if (!options.interface.empty() && std::getenv("UCX_NET_DEVICES") == nullptr) {
-    ucp_config_modify(config, "NET_DEVICES", options.interface.c_str());
-  }
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -339,7 +353,7 @@ bool Worker::Progress() { return ucp_worker_progress(worker_) != 0; }
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(
     const Options& options, Callbacks callbacks) {
-  PrepareUcx(options);
+  const Settings settings(options);
   auto worker = std::make_unique<Worker>(std::move(callbacks));
   RETURN_IF_ERROR(worker->Start(options));
   return worker;

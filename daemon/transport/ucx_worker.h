@@ -38,7 +38,7 @@ class UcxWorker {
   using Done = std::function<void(const absl::Status&)>;
 
   // Settings that the user has not made in the environment (UCX_TLS and
-  // others) are put there first.
+  // others) are put there for as long as this takes.
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(
       const Options& options, Callbacks callbacks);
   virtual ~UcxWorker() = default;
