@@ -1,6 +1,9 @@
 #include "daemon/testing/local_pipeline.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -10,6 +13,26 @@
 
 namespace pipework {
 namespace {
+
+// A folder that is gone when the run is over.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    const char* base = std::getenv("TEST_TMPDIR");
+    std::string path =
+        absl::StrCat(base == nullptr ? "/tmp" : base, "/pipeline-XXXXXX");
+    PIPE_CHECK(mkdtemp(path.data()) != nullptr);
+    path_ = path;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 std::map<std::string, std::vector<float>> ValuesOf(
     const StageExecutor& executor) {
@@ -121,6 +144,8 @@ absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
   *setup.mutable_graph() = options.graph;
   *setup.mutable_plan() = options.plan;
   setup.set_node("n1");
+  std::optional<TemporaryFolder> temporary;
+  if (options.folder.empty()) options.folder = temporary.emplace().path();
   setup.set_folder(options.folder);
   setup.set_break_mode(options.break_mode);
   setup.set_write_operation_log(options.write_operation_log);

@@ -71,7 +71,7 @@ class LocalPipeline {
     v1::Graph graph;
     v1::Plan plan;
     DataSets data;
-    std::string folder;  // for shards and logs; empty: nothing is written
+    std::string folder;  // for shards and logs; empty: one that goes away
     bool write_operation_log = false;
     std::string break_mode;
     v1::Manifest resume;  // with `resume_folder`

@@ -1,9 +1,8 @@
 #include "daemon/testing/local_pipeline.h"
 
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
-
-#include <catch2/catch.hpp>
 
 #include "daemon/data/dataset.h"
 #include "kernels/models/registry.h"
@@ -27,12 +26,13 @@ v1::JobSpec DigitsSpec() {
   spec.mutable_batch()->set_microbatches(1);
   spec.mutable_batch()->set_accumulate(1);
   spec.mutable_optimizer()->set_name("sgd");
-  spec.mutable_optimizer()->set_momentum(0.9);
-  spec.mutable_learning_rate()->set_base(0.05);
+  spec.mutable_optimizer()->set_momentum(0.5);
+  spec.mutable_learning_rate()->set_base(0.1);
   spec.mutable_learning_rate()->set_schedule("cosine");
+  spec.mutable_learning_rate()->set_warmup_epochs(2);
   spec.mutable_pipeline()->set_schedule("1f1b");
   spec.mutable_pipeline()->set_weights("stash");
-  spec.mutable_run()->set_epochs(12);
+  spec.mutable_run()->set_epochs(20);
   spec.set_threads_per_executor(1);
   v1::DataSpec& data = *spec.mutable_data();
   const std::string folder = Absolute("testdata/digits");
@@ -86,7 +86,7 @@ TEST_CASE("local pipeline: the digits train in four stages under stashing") {
             << result->samples_per_second << " wall "
             << absl::ToDoubleSeconds(absl::Now() - begin) << "\n";
   CHECK(result->ended.test_accuracy() >= 0.975);
-  CHECK(result->steps.size() == 12 * 45);
+  CHECK(result->steps.size() == 20 * 45);
 }
 
 }  // namespace pipework

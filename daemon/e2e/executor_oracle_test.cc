@@ -1,0 +1,152 @@
+// The pipeline against the serial oracle, bit for bit: the strongest test that
+// there is of executor, stores, transfers, all-reduce and policies at once.
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/oracle/oracle.h"
+#include "daemon/testing/local_pipeline.h"
+#include "daemon/testing/test_jobs.h"
+
+namespace pipework {
+namespace {
+
+OracleJob JobFor(const LocalPipeline::Options& options) {
+  OracleJob job;
+  job.spec = options.spec;
+  job.graph = options.graph;
+  job.plan = options.plan;
+  job.train = options.data.train;
+  return job;
+}
+
+std::map<std::string, std::vector<float>> ValuesOf(const OracleResult& result) {
+  std::map<std::string, std::vector<float>> values;
+  for (const OracleTensor& each : result.tensors) {
+    const float* begin = each.tensor.f32();
+    values[each.name].assign(begin, begin + each.tensor.elements());
+  }
+  return values;
+}
+
+std::vector<Trace> TracesOf(const LocalPipeline::Result& result) {
+  std::vector<Trace> traces;
+  for (const auto& [seat, records] : result.logs) {
+    std::string text;
+    for (const OperationRecord& record : records) {
+      absl::StrAppend(&text, ToString(record), "\n");
+    }
+    Trace trace;
+    trace.stage = seat.stage.value();
+    trace.replica = seat.replica.value();
+    auto parsed = ParseTrace("log", text);
+    INFO(parsed.status().ToString());
+    REQUIRE(parsed.ok());
+    trace.records = *std::move(parsed);
+    traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+LocalPipeline::Result RunWell(const LocalPipeline::Options& options) {
+  auto result = LocalPipeline::Run(options);
+  INFO(result.status().ToString());
+  REQUIRE(result.ok());
+  INFO(result->ended.message());
+  REQUIRE(result->ended.code() == 0);
+  REQUIRE(result->ended.finished());
+  return *std::move(result);
+}
+
+void CheckSame(const LocalPipeline::Result& pipeline,
+               const absl::StatusOr<OracleResult>& oracle) {
+  INFO(oracle.status().ToString());
+  REQUIRE(oracle.ok());
+  CHECK(absl::StrJoin(DifferentTensors(pipeline.tensors, ValuesOf(*oracle)),
+                      " ") == "");
+  CHECK(pipeline.losses() == oracle->losses);
+}
+
+const std::vector<std::vector<int>> kReplicas = {
+    {1},       {1, 1},    {1, 1, 1}, {1, 1, 1, 1}, {2},       {2, 1},
+    {1, 2},    {2, 2},    {3, 1},    {1, 3},       {2, 1, 1}, {1, 2, 1},
+    {1, 1, 2}, {2, 3, 1}, {1, 3, 2}, {3, 2, 1, 1}};
+
+}  // namespace
+
+TEST_CASE("stashing: a replay of the version log gives the same bits") {
+  for (const TestJob& job : AllTestJobs()) {
+    for (const std::vector<int>& replicas : kReplicas) {
+      CAPTURE(job.name, replicas);
+      const LocalPipeline::Options options =
+          job.Cut(static_cast<int>(replicas.size()), replicas);
+      const LocalPipeline::Result result = RunWell(options);
+      const std::vector<Trace> traces = TracesOf(result);
+      CHECK(FirstBrokenPromise(traces) == "");
+      CheckSame(result, RunReplay(JobFor(options), traces));
+    }
+  }
+}
+
+TEST_CASE("flush: the pipeline is plain SGD over the same microbatches") {
+  for (const TestJob& plain : AllTestJobs()) {
+    for (const int microbatches : {1, 3, 4}) {
+      const TestJob job = Flushing(plain, microbatches);
+      for (const std::vector<int>& replicas : kReplicas) {
+        CAPTURE(job.name, microbatches, replicas);
+        const LocalPipeline::Options options =
+            job.Cut(static_cast<int>(replicas.size()), replicas);
+        const LocalPipeline::Result result = RunWell(options);
+        const OracleJob oracle = JobFor(options);
+        CheckSame(result, RunPlain(oracle, DrainsOf(TracesOf(result))));
+      }
+    }
+  }
+}
+
+TEST_CASE("one unit in flight, or one stage: the pipeline is plain SGD") {
+  for (TestJob job : AllTestJobs()) {
+    for (const int stages : {1, 2, 4}) {
+      job.spec.mutable_pipeline()->set_in_flight("1");
+      CAPTURE(job.name, stages);
+      LocalPipeline::Options options = job.Cut(stages);
+      options.plan.set_in_flight(1);
+      const LocalPipeline::Result result = RunWell(options);
+      CheckSame(result, RunPlain(JobFor(options), DrainsOf(TracesOf(result))));
+    }
+  }
+}
+
+TEST_CASE("accumulation: groups of minibatches are updated together") {
+  for (TestJob job : AllTestJobs()) {
+    job.spec.mutable_batch()->set_accumulate(2);
+    for (const std::vector<int>& replicas :
+         {std::vector<int>{1, 1, 1}, {2, 1}, {1, 2, 1}}) {
+      CAPTURE(job.name, replicas);
+      const int stages = static_cast<int>(replicas.size());
+      const LocalPipeline::Options options = job.Cut(stages, replicas);
+      const LocalPipeline::Result result = RunWell(options);
+      CheckSame(result, RunReplay(JobFor(options), TracesOf(result)));
+
+      const LocalPipeline::Options flush =
+          Flushing(job, 2).Cut(stages, replicas);
+      const LocalPipeline::Result flushed = RunWell(flush);
+      CheckSame(flushed, RunPlain(JobFor(flush), DrainsOf(TracesOf(flushed))));
+    }
+  }
+}
+
+TEST_CASE("adam: its moments and its count of updates are the oracle's") {
+  TestJob job = CnnBatchNormJob();
+  job.spec.mutable_optimizer()->Clear();
+  job.spec.mutable_optimizer()->set_name("adam");
+  job.spec.mutable_optimizer()->set_beta1(0.9);
+  job.spec.mutable_optimizer()->set_beta2(0.999);
+  job.spec.mutable_optimizer()->set_epsilon(1e-8);
+  job.spec.mutable_learning_rate()->set_base(0.002);
+  const LocalPipeline::Options options = job.Cut(3, {1, 2, 1});
+  const LocalPipeline::Result result = RunWell(options);
+  CheckSame(result, RunReplay(JobFor(options), TracesOf(result)));
+}
+
+}  // namespace pipework
