@@ -70,8 +70,8 @@ TEST_CASE(
     "it says") {
   ForEachPair([](const ScheduleEntry& schedule, const Policy& policy) {
     testing::ForEachShape(3, 3, [&](PipelineShape shape) {
-      for (const int in_flight : {0, 1, 2, 7}) {
-        for (const int accumulate : {1, 2, 3}) {
+      for (const int in_flight : {0, 2, 7}) {
+        for (const int accumulate : {1, 3}) {
           shape.in_flight = in_flight;
           const int microbatches = schedule.unit_is_microbatch ? 4 : 1;
           const Program program =
