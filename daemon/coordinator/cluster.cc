@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/base/version.h"
 #include "proto/check.h"
 #include "proto/errors.h"
+#include "proto/version.h"
 
 namespace pipework {
 namespace {
@@ -118,21 +118,27 @@ bool Cluster::Heard(const std::string& name, uint64_t session, absl::Time now) {
     return false;
   }
   it->second.heard = std::max(it->second.heard, now);
-  if (it->second.state == LeaseState::kSuspect) {
+  if (it->second.state == LeaseState::kSuspect && !it->second.leaving) {
     it->second.state = LeaseState::kReady;
   }
   return it->second.state != LeaseState::kLost;
 }
 
+void Cluster::SetLeaving(const std::string& name) {
+  const auto it = nodes_.find(name);
+  if (it == nodes_.end() || it->second.state == LeaseState::kLost) return;
+  it->second.leaving = true;
+  it->second.state = LeaseState::kSuspect;
+}
+
 void Cluster::SessionClosed(const std::string& name, uint64_t session,
-                            bool leaving, absl::Time now) {
+                            absl::Time now) {
   const auto it = nodes_.find(name);
   if (it == nodes_.end() || it->second.session != session || session == 0) {
     return;
   }
   Node& node = it->second;
   node.session = 0;
-  node.leaving = leaving;
   node.closed_at = now;
   if (node.state == LeaseState::kReady) node.state = LeaseState::kSuspect;
 }
@@ -143,7 +149,7 @@ std::vector<Cluster::LostNode> Cluster::Tick(absl::Time now) {
     if (node.state == LeaseState::kLost) continue;
     const absl::Duration silent = now - node.heard;
     std::string why;
-    if (node.leaving) {
+    if (node.leaving && node.session == 0) {
       why = absl::StrCat("node ", name, ": its daemon was shut down");
     } else if (node.session == 0 && now - node.closed_at >= limits_.closed) {
       why = absl::StrCat("node ", name,

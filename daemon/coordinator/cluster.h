@@ -52,9 +52,11 @@ class Cluster {
 
   // Any message of a session; false: the session is not in force (any more).
   bool Heard(const std::string& node, uint64_t session, absl::Time now);
-  // The stream of a session ended. `leaving`: the daemon said so before.
-  void SessionClosed(const std::string& node, uint64_t session, bool leaving,
-                     absl::Time now);
+  // Its daemon is going to stop: nothing new goes there, and it is LOST as
+  // soon as its session ends.
+  void SetLeaving(const std::string& node);
+  // The stream of a session ended.
+  void SessionClosed(const std::string& node, uint64_t session, absl::Time now);
 
   struct LostNode {
     std::string node;

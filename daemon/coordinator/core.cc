@@ -240,7 +240,8 @@ absl::StatusOr<std::string> CoordinatorCore::ShardPath(
 // ---- submit ----
 
 absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
-    const v1::JobSpec& spec, bool need_data, absl::Time deadline) {
+    const v1::JobSpec& spec, bool need_data, bool compare,
+    absl::Time deadline) {
   std::vector<v1::Problem> problems = CheckSpec(spec);
   for (const auto& [field, path] :
        {std::pair<const char*, const std::string&>{"data.train.x",
@@ -312,6 +313,8 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
   }
 
   const v1::DataFacts& facts = checked.data.facts;
+  problems = CheckModel(spec, EndsOf(facts));
+  if (!problems.empty()) return SpecRejected(problems);
   auto graph = GraphOf(spec, EndsOf(facts));
   if (!graph.ok()) {
     return SpecRejected(
@@ -330,7 +333,9 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
                          return engine_->KnownProfile(spec, graph);
                        }));
   PlanningOptions planning;
-  planning.alternatives = 2;
+  planning.data_nodes = checked.data.nodes;
+  planning.rivals = compare;
+  planning.alternatives = compare ? 2 : 0;
   auto plan = pipework::PlanJob(spec, checked.graph, profile, whole, planning);
   if (plan.ok()) {
     checked.plan = *std::move(plan);
@@ -421,7 +426,8 @@ absl::StatusOr<v1::Job> CoordinatorCore::CreateJob(v1::CreateJobRequest request,
   }
   ASSIGN_OR_RETURN(Checked checked,
                    Check(request.spec(),
-                         /*need_data=*/!request.wait_for_capacity(), deadline));
+                         /*need_data=*/!request.wait_for_capacity(),
+                         /*compare=*/request.validate_only(), deadline));
   if (!checked.plan_error.ok() && !request.wait_for_capacity()) {
     return checked.plan_error;
   }
@@ -461,8 +467,8 @@ absl::StatusOr<v1::Job> CoordinatorCore::CreateJob(v1::CreateJobRequest request,
 
 absl::StatusOr<v1::Plan> CoordinatorCore::PlanJob(
     const v1::PlanJobRequest& request, absl::Time deadline) {
-  ASSIGN_OR_RETURN(Checked checked,
-                   Check(request.spec(), /*need_data=*/true, deadline));
+  ASSIGN_OR_RETURN(Checked checked, Check(request.spec(), /*need_data=*/true,
+                                          /*compare=*/true, deadline));
   return std::move(checked.plan);
 }
 

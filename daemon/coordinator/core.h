@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/event_loop.h"
 #include "daemon/coordinator/board.h"
 #include "daemon/coordinator/engine.h"
-#include "daemon/base/event_loop.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 #include "proto/plan.pb.h"
@@ -73,8 +73,9 @@ class CoordinatorCore final : private EngineHost {
     int64_t total_steps = 0;
   };
   // All checks of a submit. InvalidArgument: the spec's problems, or its data.
+  // `compare`: with rivals and alternatives, which take a while.
   absl::StatusOr<Checked> Check(const v1::JobSpec& spec, bool need_data,
-                                absl::Time deadline);
+                                bool compare, absl::Time deadline);
   // Checks, then stores. FailedPrecondition (INFEASIBLE): it can never fit.
   absl::StatusOr<v1::Job> CreateJob(v1::CreateJobRequest request,
                                     absl::Time deadline);

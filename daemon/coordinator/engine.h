@@ -61,6 +61,8 @@ struct EngineOptions {
   // Runners of an attempt that ends: told to stop, then killed, then given up.
   absl::Duration stop_grace = absl::Seconds(2);
   absl::Duration stop_limit = absl::Seconds(10);
+  // For the checkpoint of a job whose node is asked to leave.
+  absl::Duration drain_grace = absl::Seconds(8);
   // For the shards of the last checkpoint to arrive.
   absl::Duration upload_limit = absl::Minutes(2);
   // For devices to come back before a recovering job is given up.
@@ -230,6 +232,7 @@ class Engine {
                 const v1::NodeMessage::FromRunner& report);
   void OnProgress(Entry& entry, const v1::RunnerReport::Progress& progress);
   void OnNodeLost(const std::string& node, const std::string& why);
+  void OnLeaving(const std::string& node, const std::string& why);
   void SendRunner(const std::string& job, int attempt, const std::string& node,
                   const v1::RunnerCommand& command);
   void SendKill(const std::string& job, int attempt, const std::string& node,

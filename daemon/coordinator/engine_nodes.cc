@@ -191,7 +191,7 @@ void Engine::OnClosed(const std::string& node, uint64_t session) {
   const auto it = sessions_.find(node);
   if (it == sessions_.end() || it->second != session) return;
   sessions_.erase(it);
-  cluster_.SessionClosed(node, session, /*leaving=*/false, clock_.Now());
+  cluster_.SessionClosed(node, session, clock_.Now());
   ++cluster_version_;
   for (const std::string& id : order_) {
     Entry& entry = *jobs_.at(id);
@@ -224,6 +224,31 @@ void Engine::OnNodeLost(const std::string& node, const std::string& why) {
   // Nothing of any job runs there any more: a daemon takes its runners along,
   // and one that comes back ends those that its welcome does not list.
   for (const std::string& id : order_) cluster_.ReleaseOn(id, node);
+}
+
+// A daemon that is asked to stop is no fault: its jobs save what they have and
+// go on elsewhere, and no restart is used up.
+void Engine::OnLeaving(const std::string& node, const std::string& why) {
+  spdlog::info("node {}: leaves: {}", node, why);
+  cluster_.SetLeaving(node);
+  ++cluster_version_;
+  for (const std::string& id : order_) {
+    Entry& entry = *jobs_.at(id);
+    const R* runner = entry.attempt.Find(node);
+    if (!HasRunners(entry.job.state()) || runner == nullptr ||
+        runner->state() == R::GONE || entry.record.finished() ||
+        entry.record.ending() != v1::JOB_STATE_UNSPECIFIED) {
+      continue;
+    }
+    const std::string text =
+        absl::StrCat("node ", node, " leaves (", why,
+                     "); the job is saved and goes on on what is left");
+    const bool running = entry.job.state() == v1::RUNNING;
+    AddEvent(entry, "NODE_LEAVING", text);
+    Move(entry, JobTrigger::kFault, "NODE_LEAVING", text);
+    BeginEnding(entry, v1::RECOVERING, "NODE_LEAVING", text,
+                running ? options_.drain_grace : absl::ZeroDuration());
+  }
 }
 
 void Engine::OnMessage(const std::string& node, uint64_t session,
@@ -273,9 +298,7 @@ void Engine::OnMessage(const std::string& node, uint64_t session,
       AnswerCommand(message.answer().command(), message.answer());
       break;
     case v1::NodeMessage::kLeaving:
-      spdlog::info("node {}: leaves: {}", node, message.leaving());
-      cluster_.SessionClosed(node, session, /*leaving=*/true, clock_.Now());
-      sessions_.erase(node);
+      OnLeaving(node, message.leaving());
       break;
     default:
       break;

@@ -361,7 +361,9 @@ void Engine::OnProfiles(Entry& entry) {
                free = preparation.topology, whole = cluster_.Whole(),
                data_nodes = preparation.data.nodes, checkpoints,
                from = entry.record.from_folder()]() -> std::function<void()> {
-    const PlanningOptions planning;
+    PlanningOptions planning;
+    planning.data_nodes = data_nodes;
+    planning.rivals = false;
     auto plan = PlanJob(spec, graph, profile, free, planning);
     absl::Status on_whole = plan.status();
     if (!plan.ok()) {

@@ -4,8 +4,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/shutdown.h"
-#include "daemon/base/version.h"
 #include "daemon/coordinator/server.h"
+#include "proto/version.h"
 #include "spdlog/spdlog.h"
 
 int main(int argc, char** argv) {

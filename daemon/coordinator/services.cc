@@ -4,11 +4,11 @@
 
 #include <atomic>
 
-#include "daemon/base/version.h"
 #include "daemon/coordinator/call.h"
 #include "daemon/coordinator/job_service.h"
 #include "daemon/coordinator/node_service.h"
 #include "proto/health.grpc.pb.h"
+#include "proto/version.h"
 
 namespace pipework {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/shutdown.h"
-#include "daemon/base/version.h"
 #include "daemon/node/node_daemon.h"
+#include "proto/version.h"
 #include "spdlog/spdlog.h"
 
 namespace {

@@ -33,7 +33,6 @@
 #include "daemon/base/shutdown.h"
 #include "daemon/base/thread.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/base/version.h"
 #include "daemon/node/coordinator_client.h"
 #include "daemon/node/inventory.h"
 #include "daemon/node/report_log.h"
@@ -41,6 +40,7 @@
 #include "daemon/spec/data_facts.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
+#include "proto/version.h"
 #include "spdlog/spdlog.h"
 
 namespace pipework {
