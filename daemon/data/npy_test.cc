@@ -87,6 +87,9 @@ TEST_CASE("npy: a damaged header is refused with the byte") {
   std::string bytes = NpyFile("<f4", "(4,)", raw);
   bytes[6] = 4;
   CHECK_THAT(ErrorOf(bytes), Contains("at byte 6: format version is 4"));
+  // Long enough for version 1, but not for the length of version 2.
+  CHECK_THAT(ErrorOf(std::string("\x93NUMPY\x02\0\0\0", 10)),
+             Contains("at byte 8: header length is cut off"));
   bytes = NpyFile("<f4", "(4,)", raw);
   bytes[9] = 127;
   CHECK_THAT(ErrorOf(bytes), Contains("at byte 8: header length"));

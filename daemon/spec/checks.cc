@@ -451,11 +451,15 @@ class Checker {
   void CheckStages() {
     const v1::PipelineSpec& pipeline = spec_.pipeline();
     std::map<std::string, std::string> owners;  // of devices
+    const bool has_layers = HasStageLayers(pipeline);
     for (int s = 0; s < pipeline.stages_size(); ++s) {
       const v1::StageSpec& stage = pipeline.stages(s);
       const std::string at = IndexField("pipeline.stages", s);
       if (!Given(JoinField(at, "layers"))) {
-        Add(at, "no layers", "names of its layers, such as [conv1..pool1]");
+        if (has_layers) {
+          Add(at, "no layers", "names of its layers, such as [conv1..pool1]",
+              "or leave them out in every stage, and the planner cuts");
+        }
       } else if (stage.layers().empty()) {
         Add(JoinField(at, "layers"), "empty", "at least one layer");
       }

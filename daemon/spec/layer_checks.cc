@@ -164,6 +164,12 @@ void CheckBuiltIn(const v1::JobSpec& spec, Problems* problems) {
   }
 }
 
+bool HasStageLayers(const v1::PipelineSpec& pipeline) {
+  return std::any_of(
+      pipeline.stages().begin(), pipeline.stages().end(),
+      [](const v1::StageSpec& stage) { return !stage.layers().empty(); });
+}
+
 void CheckStageLayers(const v1::PipelineSpec& pipeline,
                       absl::Span<const std::string> names, Problems* problems) {
   const auto count = static_cast<int>(names.size());
@@ -175,6 +181,7 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
         absl::StrCat("at most ", count, ", the number of layers"));
     return;
   }
+  if (!HasStageLayers(pipeline)) return;
   std::map<std::string, int> index;
   for (int i = 0; i < count; ++i) index[names[static_cast<size_t>(i)]] = i;
   const auto find = [&](absl::string_view name) {

@@ -21,6 +21,9 @@ void CheckLayers(const v1::ModelSpec& model, Problems* problems);
 // more stages than it has layers. REQUIRES: its name is known.
 void CheckBuiltIn(const v1::JobSpec& spec, Problems* problems);
 
+// Whether any stage names its layers; where none does, the planner cuts.
+bool HasStageLayers(const v1::PipelineSpec& pipeline);
+
 // Pinned stages cover `names`, the layers of the graph, once and in order; no
 // more stages than layers.
 void CheckStageLayers(const v1::PipelineSpec& pipeline,

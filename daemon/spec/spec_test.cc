@@ -305,7 +305,9 @@ TEST_CASE("spec: stages are auto, a number or a list") {
              Contains("99 stages / at most 5, the number of layers"));
   CHECK_THAT(ErrorSet("pipeline.stage_count=2"),
              Contains("an unknown field") && Contains("stages"));
-  CHECK_THAT(OneProblem(stages("[{replicas: 2}]")), Contains("no layers"));
+  CHECK(stages("[{replicas: 2}, {}]").problems.empty());
+  CHECK_THAT(OneProblem(stages("[{replicas: 2}, {layers: [loss]}]")),
+             Contains("pipeline.stages[0]: no layers"));
   CHECK_THAT(
       OneProblem(stages(
           "[{layers: [a]}, {layers: [b], replicas: 2, devices: [n/cpu:0]}]")),
