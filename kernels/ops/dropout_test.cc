@@ -34,7 +34,7 @@ std::vector<float> Run(Backend& backend, DropoutArgs args,
 
 TEST_CASE("dropout has the bits of the reference on lengths around a vector") {
   const auto reference = MakeReference();
-  for (const auto& backend : AllBackends()) {
+  for (const auto& backend : OtherBackends()) {
     for (const int64_t samples : {0, 1, 3}) {
       for (const int64_t elements : {1, 3, 4, 5, 63, 64, 65, 1000}) {
         for (const float p : {0.0f, 0.1f, 0.5f, 0.999f}) {

@@ -44,7 +44,7 @@ Result Run(Backend& backend, const MaxPoolShape& s,
 
 TEST_CASE("max_pool has the bits of the reference on every window") {
   const auto reference = MakeReference();
-  for (const auto& backend : AllBackends()) {
+  for (const auto& backend : OtherBackends()) {
     for (const Window2d& window :
          {Window2d{2, 2, 2, 2, 0, 0, 1, 1}, Window2d{3, 3, 2, 2, 1, 1, 1, 1},
           Window2d{2, 2, 1, 1, 0, 0, 1, 1}, Window2d{2, 3, 3, 1, 1, 0, 1, 1},

@@ -40,7 +40,7 @@ Result Run(Backend& backend, const Case& c, int64_t shift = 0) {
 
 TEST_CASE("softmax_xent matches the reference on shapes around a vector") {
   const auto reference = MakeReference();
-  for (const auto& backend : AllBackends()) {
+  for (const auto& backend : OtherBackends()) {
     for (const int64_t rows : {0, 1, 9, 33}) {
       for (const int64_t classes : {1, 2, 7, 8, 9, 10, 33, 1000}) {
         for (const float spread : {1.0f, 30.0f, 1e6f}) {

@@ -48,6 +48,12 @@ std::vector<std::unique_ptr<Backend>> AllBackends() {
   return backends;
 }
 
+std::vector<std::unique_ptr<Backend>> OtherBackends() {
+  auto backends = AllBackends();
+  backends.erase(backends.begin());
+  return backends;
+}
+
 std::unique_ptr<Backend> MakeReference() { return Make("reference"); }
 
 void MustBeOk(const absl::Status& status) {

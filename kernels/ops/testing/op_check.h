@@ -15,6 +15,8 @@ namespace pipework {
 // One of each linked back end, reference first, one thread each.
 std::vector<std::unique_ptr<Backend>> AllBackends();
 std::unique_ptr<Backend> MakeReference();
+// The same without the reference: what is compared with it.
+std::vector<std::unique_ptr<Backend>> OtherBackends();
 
 // Stops the test program with the message unless OK. Catch's own assertions
 // are not for several threads, and Unsteady() has two.
