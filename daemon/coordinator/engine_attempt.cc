@@ -267,13 +267,11 @@ void Engine::Conclude(Entry& entry) {
   entry.broken_at = absl::InfiniteFuture();
   const std::string checkpoints = entry.job.folder() + "/checkpoints";
   const int keep = std::max(1, entry.job.spec().checkpoint().keep());
-  host_->Work([checkpoints, keep]() -> std::function<void()> {
-    if (FileExists(checkpoints)) {
-      const absl::Status status = Retain(checkpoints, keep);
-      if (!status.ok()) {
-        spdlog::warn("{}", std::string(status.message()));
-      }
-    }
+  const std::string uploads = entry.job.folder() + "/uploads";
+  host_->Work([checkpoints, uploads, keep]() -> std::function<void()> {
+    absl::Status tidy = RemoveTree(uploads);
+    if (FileExists(checkpoints)) tidy.Update(Retain(checkpoints, keep));
+    if (!tidy.ok()) spdlog::warn("{}", std::string(tidy.message()));
     return [] {};
   });
   // Where a runner was not seen to end, its devices stay taken until it is.

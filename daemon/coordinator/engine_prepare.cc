@@ -369,8 +369,9 @@ void Engine::OnProfiles(Entry& entry) {
     if (!plan.ok()) {
       on_whole = PlanJob(spec, graph, profile, whole, planning).status();
     }
-    absl::StatusOr<v1::Placement> placement = plan.status();
-    if (plan.ok()) placement = Place(*plan, free, data_nodes);
+    absl::StatusOr<v1::Placement> placement =
+        plan.ok() ? Place(*plan, free, data_nodes)
+                  : absl::StatusOr<v1::Placement>(plan.status());
     // The newest checkpoint that is whole; damaged ones are stepped over.
     absl::StatusOr<v1::Manifest> resume = absl::NotFoundError("none");
     std::string resume_folder;

@@ -77,7 +77,8 @@ class World : public EngineHost {
 
   // Everything that is due, and a tick after each round.
   void Pump() {
-    for (int round = 0; round < 50; ++round) {
+    int idle = 0;
+    for (int round = 0; round < 200; ++round) {
       engine_->Tick();
       while (!work_.empty()) {
         auto work = std::move(work_.front());
@@ -87,7 +88,10 @@ class World : public EngineHost {
       if (inbox_.empty()) {
         clock_.Advance(absl::Milliseconds(20));
         engine_->Tick();
-        if (inbox_.empty() && work_.empty()) return;
+        // What a commit makes durable is acted on one tick later.
+        if (inbox_.empty() && work_.empty() && ++idle == 4) return;
+      } else {
+        idle = 0;
       }
       auto inbox = std::move(inbox_);
       inbox_.clear();

@@ -20,7 +20,8 @@ v1::DataFacts ScriptedFacts() {
 }
 
 v1::JobSpec ScriptedSpec(const std::string& name, int stages) {
-  const ParsedSpec parsed = ParseSpec(absl::StrCat("name: ", name, R"(
+  const ParsedSpec parsed =
+      ParseSpec(absl::StrCat("name: ", name, R"(
 model:
   layers:
     - {name: fc1, type: linear, args: {out: 16}}
@@ -34,10 +35,10 @@ batch: {minibatch: 32}
 optimizer: {name: sgd}
 learning_rate: {base: 0.1}
 pipeline: {schedule: 1f1b, stages: )",
-                                                   stages, R"(}
+                             stages == 0 ? "auto" : absl::StrCat(stages), R"(}
 run: {epochs: 2}
 )"),
-                                      "/jobs/test.yaml", {});
+                "/jobs/test.yaml", {});
   for (const v1::Problem& problem : parsed.problems) {
     std::fprintf(stderr, "%s\n", FormatProblem(problem).c_str());
   }
