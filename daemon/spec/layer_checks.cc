@@ -14,6 +14,9 @@
 namespace pipework {
 namespace {
 
+// A large graph is not searched for the nearest name at each of its mistakes.
+constexpr int kNamesCompared = 200;
+
 std::string LayerField(int index) { return IndexField("model.layers", index); }
 
 bool IsNameCharacter(char c) {
@@ -76,7 +79,9 @@ void CheckLayers(const v1::ModelSpec& model, Problems* problems) {
       // Left out: the layer before has no good name, which is told there.
       if (layer.inputs().empty()) continue;
       std::vector<absl::string_view> known = {"x", "y"};
-      for (const auto& [name, index] : before) known.push_back(name);
+      for (int j = std::max(0, i - kNamesCompared); j < i; ++j) {
+        known.push_back(model.layers(j).name());
+      }
       const std::string nearest = NearestName(input, known);
       add(JoinField(at, "inputs"), Quoted(input),
           "x, y or the name of a layer before this one",
@@ -216,7 +221,9 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
                                       ", the layer whose turn it is")
                        : "nothing, every layer has its stage";
       if (first < 0) {
-        const std::vector<absl::string_view> known(names.begin(), names.end());
+        const auto some =
+            names.subspan(0, std::min<size_t>(names.size(), kNamesCompared));
+        const std::vector<absl::string_view> known(some.begin(), some.end());
         const std::string nearest = NearestName(text, known);
         problems->Add(
             field, Quoted(text), "a layer, or A..B from one to another",

@@ -30,4 +30,24 @@ void Problems::AddStatus(std::string field, const absl::Status& status) {
   Add(std::move(field), got, std::string(wanted), std::string(hint));
 }
 
+bool Problems::IsSpoilt(absl::string_view field) const {
+  if (IsFull()) return true;
+  if (spoilt_.empty()) return false;
+  // Around it: a.b[2].c, then a.b[2], a.b, a and the whole spec.
+  std::string outer(field);
+  while (true) {
+    if (spoilt_.count(outer) > 0) return true;
+    if (outer.empty()) break;
+    const size_t cut = outer.find_last_of(".[");
+    outer.resize(cut == std::string::npos ? 0 : cut);
+  }
+  // Within it.
+  for (const char* next : {".", "["}) {
+    const std::string inner = absl::StrCat(field, field.empty() ? "" : next);
+    const auto found = spoilt_.lower_bound(inner);
+    if (found != spoilt_.end() && absl::StartsWith(*found, inner)) return true;
+  }
+  return false;
+}
+
 }  // namespace pipework

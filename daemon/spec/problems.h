@@ -23,7 +23,7 @@ class Problems {
  public:
   void Add(std::string field, std::string got, std::string expected,
            std::string hint = "", int line = 0, std::string file = "") {
-    if (list_.size() >= kMostProblems) return;
+    if (IsFull()) return;
     v1::Problem problem;
     problem.set_file(std::move(file));
     problem.set_line(line);
@@ -41,14 +41,12 @@ class Problems {
 
   // A field that cannot be believed: what else is said of it, or of what it
   // holds, would only repeat the first problem.
-  void Spoil(std::string field) { spoilt_.insert(std::move(field)); }
-  // Whether `field` is spoilt, or is within or around what is.
-  bool IsSpoilt(absl::string_view field) const {
-    for (const std::string& bad : spoilt_) {
-      if (Within(field, bad) || Within(bad, field)) return true;
-    }
-    return false;
+  void Spoil(std::string field) {
+    if (!IsFull()) spoilt_.insert(std::move(field));
   }
+  // Whether `field` is spoilt, or is within or around what is. When the list
+  // is full every field is: nothing more can be told.
+  bool IsSpoilt(absl::string_view field) const;
   // Whether there is a problem at `field` or within it.
   bool Has(absl::string_view field) const {
     for (const v1::Problem& problem : list_) {
@@ -58,6 +56,7 @@ class Problems {
   }
 
   bool empty() const { return list_.empty(); }
+  bool IsFull() const { return list_.size() >= kMostProblems; }
   const std::vector<v1::Problem>& list() const { return list_; }
   std::vector<v1::Problem>* mutable_list() { return &list_; }
 

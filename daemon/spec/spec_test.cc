@@ -199,7 +199,13 @@ TEST_CASE("spec: nesting and size have limits") {
 TEST_CASE("spec: a hostile file does not make a problem of each of its keys") {
   std::string text;
   for (int i = 0; i < 5000; ++i) absl::StrAppend(&text, "k", i, ": 1\n");
-  CHECK(Parse(text).problems.size() <= 1000);
+  CHECK_THAT(OneProblem(Parse(text)), Contains("more than 1000 fields"));
+  text = "model:\n  layers:\n";
+  for (int i = 0; i < 20000; ++i) {
+    absl::StrAppend(&text, "  - {name: n", i, ", type: tpye, inputs: m", i,
+                    "}\n");
+  }
+  CHECK(Parse(text).problems.size() == 1000);
 }
 
 TEST_CASE("spec: numbers are decimal, and truth is true or false") {

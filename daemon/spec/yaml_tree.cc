@@ -169,6 +169,10 @@ class TreeBuilder final : public YAML::EventHandler {
       problems_->Spoil(frame.value_field);
       return;
     }
+    if (keys.size() == kMostKeys) {
+      throw YAML::ParserException(
+          mark, absl::StrCat("more than ", kMostKeys, " fields in a section"));
+    }
     frame.drop_value = false;
     frame.node.keys.push_back(key);
     frame.node.key_lines.push_back(line);

@@ -20,6 +20,8 @@ constexpr int64_t kLargestSpec = 16 << 20;
 // More nesting than any spec has.
 constexpr int kDeepestTree = 32;
 constexpr int64_t kMostNodes = 2'000'000;
+// In one section.
+constexpr size_t kMostKeys = 1000;
 
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
