@@ -176,6 +176,42 @@ TEST_CASE("conv2d without a bias leaves it out") {
   }
 }
 
+TEST_CASE("conv2d keeps shapes apart that differ in one number") {
+  const auto reference = MakeReference();
+  const auto near = [](int64_t Window2d::*field, int64_t value) {
+    Conv2dShape shape{2, 4, 9, 9, 4, 1, {}};
+    shape.window = {2, 2, 1, 1, 1, 1, 1, 1};
+    if (field != nullptr) shape.window.*field = value;
+    return shape;
+  };
+  std::vector<Conv2dShape> shapes{near(nullptr, 0)};
+  for (const auto field :
+       {&Window2d::kernel_h, &Window2d::kernel_w, &Window2d::stride_h,
+        &Window2d::stride_w, &Window2d::dilation_h, &Window2d::dilation_w}) {
+    shapes.push_back(near(field, 3));
+  }
+  shapes.push_back(near(&Window2d::padding_h, 0));
+  shapes.push_back(near(&Window2d::padding_w, 0));
+  for (const auto field : {&Conv2dShape::batch, &Conv2dShape::in_channels,
+                           &Conv2dShape::height, &Conv2dShape::width,
+                           &Conv2dShape::out_channels, &Conv2dShape::groups}) {
+    shapes.push_back(shapes[0]);
+    shapes.back().*field *= 2;
+  }
+  for (const auto& backend : OtherBackends()) {
+    for (const Conv2dShape& shape : shapes) {
+      CheckAgainst(*reference, *backend, Case(shape));
+    }
+    const Case c(shapes[0]);
+    std::vector<float> got(c.dy.size()), want(c.dy.size());
+    MustBeOk(backend->Conv2dForward(
+        {c.shape, c.x.data(), c.w.data(), nullptr, got.data()}));
+    MustBeOk(reference->Conv2dForward(
+        {c.shape, c.x.data(), c.w.data(), nullptr, want.data()}));
+    CHECK(Misfit(got, want, 1e-5) == "");
+  }
+}
+
 TEST_CASE("conv2d says how much scratch it lacks") {
   BackendOptions options;
   options.memory_limit_bytes = 1024;

@@ -78,6 +78,15 @@ TEST_CASE("max_pool takes the first of equals, and a NaN over any number") {
     CHECK(result.y[2] == -1);
     CHECK(result.y[3] == -INFINITY);
     CHECK(result.argmax == std::vector<int32_t>{0, 3, 4, 6});
+
+    // Another window takes another path.
+    shape = {1, 1, 1, 8, {1, 3, 1, 3, 0, 1, 1, 1}};
+    const Result other =
+        Run(*backend, shape, {2, 2, nan, 3, nan, 5, -INFINITY, -INFINITY});
+    CHECK(other.y[0] == 2);
+    CHECK(std::isnan(other.y[1]));
+    CHECK(other.y[2] == 5);
+    CHECK(other.argmax == std::vector<int32_t>{0, 2, 5});
   }
 }
 
