@@ -146,7 +146,7 @@ absl::StatusOr<std::string> Courier::ReceiveControl(SeatId from) {
   const MessageId id{Channel::kControl, from, options_.self, kControlTensor,
                      control_received_[from]};
   ASSIGN_OR_RETURN(Message message, Wait(id, nullptr, options_.control_timeout,
-                                         kNoStop - 1, /*minibatch=*/-1));
+                                         kNoUnit, /*minibatch=*/-1));
   ++control_received_[from];
   return std::move(message.text);
 }
@@ -160,7 +160,7 @@ absl::Status Courier::SendCredit(SeatId to, int64_t number) {
 
 absl::Status Courier::ReceiveCredit(SeatId from, int64_t number) {
   return Wait({Channel::kControl, from, options_.self, kCreditTensor, number},
-              nullptr, options_.peer_timeout, kNoStop - 1, number)
+              nullptr, options_.peer_timeout, kNoUnit, number)
       .status();
 }
 

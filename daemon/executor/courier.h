@@ -23,6 +23,9 @@ namespace pipework {
 
 class Courier {
  public:
+  // A wait that no stop ends.
+  static constexpr int64_t kNoUnit = -1;
+
   struct Options {
     // Opens every error: job j-1: stage 2 replica 0 (n1/cpu:1).
     std::string who;
@@ -32,7 +35,7 @@ class Courier {
     absl::Duration peer_timeout = absl::Seconds(60);
     // Longest wait for the leader or for the others between segments, which
     // includes saving.
-    absl::Duration control_timeout = absl::Minutes(10);
+    absl::Duration control_timeout = absl::Seconds(600);
   };
 
   explicit Courier(Options options);
@@ -50,15 +53,14 @@ class Courier {
 
   // Waits for a tensor of the shape. Cancelled: the sender will never send it,
   // since `unit` is not below stop_before(). Other errors name both ends, the
-  // operation, unit and minibatch. `unit` is kNoStop - 1 where the wait does
-  // not depend on a unit.
+  // operation, unit and minibatch.
   struct Wanted {
     Channel channel = Channel::kForward;
     SeatId from;
     int tensor = 0;
     int64_t number = 0;
-    int64_t unit = 0;       // skipped when it is not run
-    int64_t minibatch = 0;  // for the error
+    int64_t unit = kNoUnit;  // given up when it is not run
+    int64_t minibatch = -1;  // for the error
   };
   absl::StatusOr<Tensor> Receive(const Wanted& wanted, const Shape& shape,
                                  DType dtype);

@@ -53,7 +53,7 @@ absl::Status ReplicaGroup::Sum(const Round& round, absl::Span<Tensor> tensors) {
     w.from = {stage, ReplicaId(from)};
     w.tensor = round.first_tensor + tensor;
     w.number = round.number;
-    w.unit = kNoStop - 1;
+    w.unit = Courier::kNoUnit;
     w.minibatch = round.minibatch;
     return w;
   };

@@ -98,7 +98,8 @@ StageExecutor::StageExecutor(Options options, GraphInfo info, RunFacts facts,
       courier_({who_,
                 options_.seat,
                 {StageId(0), ReplicaId(0)},
-                options_.peer_timeout}),
+                options_.peer_timeout,
+                10 * options_.peer_timeout}),
       group_(&courier_, backend_.get(), stage_.layout.replicas),
       log_(options_.log_capacity),
       sampler_(facts_.train_samples, facts_.minibatch, facts_.seed) {
@@ -318,7 +319,7 @@ absl::Status StageExecutor::ReceiveForward(const Action& action) {
       program_->segment.evaluation ? Channel::kEvaluate : Channel::kForward;
   wanted.from = {action.peer_stage, action.peer_replica};
   wanted.number = NumberOf(action.number);
-  wanted.unit = program_->segment.evaluation ? kNoStop - 1 : action.number;
+  wanted.unit = program_->segment.evaluation ? Courier::kNoUnit : action.number;
   wanted.minibatch = flight.minibatch.value();
   const auto scope = metrics_.account().In(
       courier_.Ready(wanted) ? Bucket::kTransfer : Bucket::kWaitUpstream);

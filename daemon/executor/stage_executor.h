@@ -72,6 +72,7 @@ class StageExecutor {
     bool poison = false;  // released buffers become NaN (tests)
     BreakMode break_mode = BreakMode::kNone;
     int log_capacity = 1 << 16;
+    // Longest wait within a segment; ten times that between segments.
     absl::Duration peer_timeout = absl::Seconds(60);
   };
 

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/sysinfo.h>
 
-#include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/profiler/device_kind.h"
@@ -51,27 +51,14 @@ int CudaDevices() {
 
 }  // namespace
 
-v1::Inventory TakeInventory(const InventoryOptions& options) {
+v1::Inventory ListDevices() {
   v1::Inventory inventory;
-  const std::vector<int> cores =
-      options.cores.empty() ? OwnCores() : options.cores;
-  const int count = static_cast<int>(cores.size());
-  const int devices = options.cpu_devices > 0 ? options.cpu_devices : count;
-  const int64_t memory = MemoryBytes();
-  for (int i = 0; i < devices; ++i) {
-    v1::Device* device = inventory.add_devices();
-    device->set_name(absl::StrCat("cpu:", i));
-    device->set_kind(CpuDeviceKind(options.threads));
-    device->set_usable(true);
-    if (devices <= count) {
-      for (int c = count * i / devices; c < count * (i + 1) / devices; ++c) {
-        device->add_cores(cores[c]);
-      }
-    } else {
-      device->add_cores(cores[i % count]);
-    }
-    device->set_memory_bytes(memory / devices);
-  }
+  v1::Device* cpu = inventory.add_devices();
+  cpu->set_name("cpu:0");
+  cpu->set_kind(CpuDeviceKind(/*threads=*/1));
+  cpu->set_usable(true);
+  for (const int core : OwnCores()) cpu->add_cores(core);
+  cpu->set_memory_bytes(MemoryBytes());
   const int gpus = CudaDevices();
   for (int i = 0; i < gpus; ++i) {
     v1::Device* device = inventory.add_devices();

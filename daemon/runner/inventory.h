@@ -1,26 +1,15 @@
-// The devices of this machine, as a node registers them.
+// The devices of this machine, as `pipe-runner --inventory` prints them.
 #ifndef PIPEWORK_DAEMON_RUNNER_INVENTORY_H_
 #define PIPEWORK_DAEMON_RUNNER_INVENTORY_H_
-
-#include <vector>
 
 #include "proto/node.pb.h"
 
 namespace pipework {
 
-struct InventoryOptions {
-  // Cores that the CPU devices compute on; empty: those that this process may
-  // run on.
-  std::vector<int> cores;
-  // CPU devices; 0: one for each core. More devices than cores share them.
-  int cpu_devices = 0;
-  // Threads that an executor computes with: part of the device's kind.
-  int threads = 1;
-};
-
-// CPU devices cpu:0, cpu:1, ... and, where a CUDA driver is there, cuda:N,
-// which are listed and not usable by this version.
-v1::Inventory TakeInventory(const InventoryOptions& options);
+// cpu:0 with the cores that this process may use; a node's options say into how
+// many devices they are cut. Then cuda:N where a CUDA driver is there; those
+// are listed and not usable by this version.
+v1::Inventory ListDevices();
 
 }  // namespace pipework
 

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
@@ -58,13 +57,8 @@ int main(int argc, char** argv) {
   bool version = false;
   std::string oracle;
   std::string log_level = "info";
-  InventoryOptions devices;
   Runner::Options runner;
   app.add_flag("--inventory", inventory, "Print this machine's devices, end");
-  app.add_option("--cores", devices.cores, "Cores of the CPU devices")
-      ->delimiter(',');
-  app.add_option("--cpu-devices", devices.cpu_devices, "Number of CPU devices");
-  app.add_option("--threads", devices.threads, "Threads of an executor");
   app.add_option("--oracle", oracle,
                  "Run the serial oracle on an OracleRequest (text), end");
   app.add_option("--transport", runner.transport, "Data plane between runners");
@@ -87,7 +81,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (inventory) {
-    Print(TakeInventory(devices));
+    Print(ListDevices());
     return 0;
   }
   if (!oracle.empty()) return RunOracleFile(oracle);

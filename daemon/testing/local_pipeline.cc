@@ -3,11 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/thread.h"
 #include "proto/check.h"
 #include "proto/status_macros.h"
 
@@ -33,6 +35,8 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+std::string NodeName(int node) { return absl::StrCat("n", node + 1); }
 
 std::map<std::string, std::vector<float>> ValuesOf(
     const StageExecutor& executor) {
@@ -133,17 +137,34 @@ std::vector<double> LocalPipeline::Result::losses() const {
   return losses;
 }
 
+void LocalPipeline::Collect(const Attempt& attempt, Result* result) {
+  for (const std::unique_ptr<StageExecutor>& executor : attempt.executors()) {
+    const SeatId seat = executor->courier().options().self;
+    result->logs[seat] = executor->log().Snapshot();
+    result->peak_in_flight[seat] = executor->activations().peak_in_flight();
+    result->replicas[seat] = ValuesOf(*executor);
+    if (seat.replica == ReplicaId(0)) {
+      for (const auto& [name, values] : result->replicas[seat]) {
+        result->tensors[name] = values;
+      }
+    }
+  }
+  const v1::RunnerReport stages = attempt.Stages();
+  result->stages.insert(result->stages.end(), stages.stages().stages().begin(),
+                        stages.stages().stages().end());
+}
+
 absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
   Result result;
   LocalPipeline pipeline;
-  Attempt::Options attempt;
-  v1::RunnerSetup& setup = attempt.setup;
+  v1::RunnerSetup setup;
   setup.set_job(options.spec.name().empty() ? "test" : options.spec.name());
   setup.set_attempt(1);
+  setup.set_nonce(20240501);
+  setup.set_data_host("127.0.0.1");
   *setup.mutable_spec() = options.spec;
   *setup.mutable_graph() = options.graph;
   *setup.mutable_plan() = options.plan;
-  setup.set_node("n1");
   std::optional<TemporaryFolder> temporary;
   if (options.folder.empty()) options.folder = temporary.emplace().path();
   setup.set_folder(options.folder);
@@ -152,31 +173,29 @@ absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
   setup.set_train_samples(options.data.train->size());
   setup.set_test_samples(
       options.data.test == nullptr ? 0 : options.data.test->size());
-  int device = 0;
+  int seats = 0;
+  for (const v1::PlanStage& stage : options.plan.stages()) {
+    seats += stage.replicas();
+  }
+  int seat_number = 0;
   for (int s = 0; s < options.plan.stages_size(); ++s) {
     for (int q = 0; q < options.plan.stages(s).replicas(); ++q) {
       v1::Seat* seat = setup.mutable_placement()->add_seats();
       seat->set_stage(s);
       seat->set_replica(q);
-      seat->set_node("n1");
-      seat->set_device(absl::StrCat("cpu:", device++));
+      seat->set_node(NodeName(seat_number * options.nodes / seats));
+      seat->set_device(absl::StrCat("cpu:", seat_number++));
     }
   }
   if (!options.resume_folder.empty()) {
     *setup.mutable_resume() = options.resume;
     setup.set_resume_folder(options.resume_folder);
   }
-  attempt.data = options.data;
-  attempt.backend = options.backend;
-  attempt.transport = options.transport;
-  attempt.make_plane = options.make_plane;
-  attempt.poison = options.poison;
-  attempt.pin = false;
-  attempt.peer_timeout = options.peer_timeout;
-  attempt.report_period = options.report_period;
-  attempt.log_capacity = 1 << 20;
+
+  std::mutex mutex;
   std::vector<v1::RunnerReport::ShardReady> shards;
-  attempt.report = [&](const v1::RunnerReport& report) {
+  const auto report = [&](const v1::RunnerReport& report) {
+    std::lock_guard<std::mutex> lock(mutex);
     if (report.has_progress()) {
       const v1::RunnerReport::Progress& progress = report.progress();
       for (const v1::StepMetrics& step : progress.steps()) {
@@ -202,38 +221,74 @@ absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
     }
     if (options.on_report) options.on_report(pipeline, report);
   };
-  ASSIGN_OR_RETURN(pipeline.attempt_, Attempt::Create(std::move(attempt)));
-  Attempt& running = *pipeline.attempt_;
-  v1::Placement placement;
-  for (const std::unique_ptr<StageExecutor>& executor : running.executors()) {
-    v1::Seat* seat = placement.add_seats();
-    seat->set_stage(executor->courier().options().self.stage.value());
-    seat->set_replica(executor->courier().options().self.replica.value());
-    seat->set_data_address(running.data_address());
-  }
-  RETURN_IF_ERROR(running.Connect(placement));
-  running.Start();
-  result.ended = running.Wait();
 
-  for (const std::unique_ptr<StageExecutor>& executor : running.executors()) {
-    const SeatId seat = executor->courier().options().self;
-    result.logs[seat] = executor->log().Snapshot();
-    result.peak_in_flight[seat] = executor->activations().peak_in_flight();
-    result.replicas[seat] = ValuesOf(*executor);
-    if (seat.replica == ReplicaId(0)) {
-      for (const auto& [name, values] : result.replicas[seat]) {
-        result.tensors[name] = values;
+  for (int node = 0; node < options.nodes; ++node) {
+    Attempt::Options attempt;
+    attempt.setup = setup;
+    attempt.setup.set_node(NodeName(node));
+    attempt.data = options.data;
+    attempt.backend = options.backend;
+    attempt.transport = options.transport;
+    attempt.make_plane = options.make_plane;
+    attempt.poison = options.poison;
+    attempt.pin = false;
+    attempt.peer_timeout = options.peer_timeout;
+    attempt.report_period = options.report_period;
+    attempt.log_capacity = 1 << 20;
+    attempt.report = report;
+    ASSIGN_OR_RETURN(std::unique_ptr<Attempt> made,
+                     Attempt::Create(std::move(attempt)));
+    pipeline.attempts_.push_back(std::move(made));
+  }
+  for (v1::Seat& seat : *setup.mutable_placement()->mutable_seats()) {
+    for (int node = 0; node < options.nodes; ++node) {
+      if (seat.node() == NodeName(node)) {
+        seat.set_data_address(pipeline.attempts_[node]->data_address());
       }
     }
   }
-  const v1::RunnerReport stages = running.Stages();
-  result.stages.assign(stages.stages().stages().begin(),
-                       stages.stages().stages().end());
+  // Each waits for the others.
+  std::vector<absl::Status> connected(options.nodes);
+  {
+    std::vector<Thread> threads;
+    for (int node = 0; node < options.nodes; ++node) {
+      threads.emplace_back("connect", [&, node] {
+        connected[node] = pipeline.attempts_[node]->Connect(setup.placement());
+      });
+    }
+  }
+  for (const absl::Status& status : connected) RETURN_IF_ERROR(status);
+  for (const auto& attempt : pipeline.attempts_) attempt->Start();
+  result.ends.resize(options.nodes);
+  {
+    std::vector<Thread> threads;
+    for (int node = 0; node < options.nodes; ++node) {
+      threads.emplace_back("node", [&, node] {
+        std::unique_ptr<Attempt>& attempt = pipeline.attempts_[node];
+        const v1::RunnerReport::Ended ended = attempt->Wait();
+        std::unique_ptr<Attempt> over;
+        std::lock_guard<std::mutex> lock(mutex);
+        result.ends[node] = ended;
+        Collect(*attempt, &result);
+        // As a process that exits: its connections close.
+        over = std::move(attempt);
+      });
+    }
+  }
+  result.ended = result.ends.front();
   return result;
 }
 
 void LocalPipeline::Stop(bool now, bool save) {
-  attempt_->Stop(now, save, "a test asks for it");
+  for (const auto& attempt : attempts_) {
+    if (attempt == nullptr) continue;
+    attempt->Stop(now, save, "a test asks for it");
+  }
+}
+
+void LocalPipeline::Kill(int node) {
+  if (attempts_[node] == nullptr) return;
+  attempts_[node]->Stop(/*now=*/true, /*save=*/false, "a test kills it");
 }
 
 }  // namespace pipework

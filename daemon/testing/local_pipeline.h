@@ -78,18 +78,22 @@ class LocalPipeline {
     std::string resume_folder;
     std::string backend = "cpu";
     std::string transport = "in_process";
+    // Runners that the seats are shared out to, neighbours together. More than
+    // one needs transport ucx.
+    int nodes = 1;
     std::function<absl::StatusOr<std::unique_ptr<DataPlane>>(
         const DataPlaneOptions&)>
         make_plane;
     bool poison = true;
     absl::Duration peer_timeout = absl::Seconds(30);
-    // Called with every report; may call Stop.
+    // Called with every report, one at a time; may call Stop and Kill.
     std::function<void(LocalPipeline&, const v1::RunnerReport&)> on_report;
     absl::Duration report_period = absl::Milliseconds(20);
   };
 
   struct Result {
-    v1::RunnerReport::Ended ended;
+    v1::RunnerReport::Ended ended;              // of the leader's runner
+    std::vector<v1::RunnerReport::Ended> ends;  // by node
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::EpochMetrics> epochs;
     std::vector<v1::StageMetrics> stages;
@@ -114,10 +118,14 @@ class LocalPipeline {
 
   // From on_report only.
   void Stop(bool now, bool save);
+  // Ends the runner of node n (from 0) at once, as if it had died.
+  void Kill(int node);
 
  private:
   LocalPipeline() = default;
-  std::unique_ptr<Attempt> attempt_;
+  static void Collect(const Attempt& attempt, Result* result);
+
+  std::vector<std::unique_ptr<Attempt>> attempts_;  // by node
 };
 
 }  // namespace pipework
