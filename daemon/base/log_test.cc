@@ -1,0 +1,40 @@
+#include "daemon/base/log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace pipework {
+namespace {
+
+TEST_CASE(
+    "log: a hook sees the lines that pass the level, until it is taken "
+    "away") {
+  REQUIRE(InitLog("test", "info").ok());
+  std::vector<LogRecord> seen;
+  SetLogHook([&](const LogRecord& record) { seen.push_back(record); });
+  spdlog::debug("no");
+  spdlog::info("the answer is {}", 42);
+  spdlog::warn("careful");
+  spdlog::error("bad");
+  SetLogHook(nullptr);
+  spdlog::info("not seen");
+  REQUIRE(seen.size() == 3);
+  CHECK(seen[0].message == "the answer is 42");
+  CHECK(seen[0].level == "info");
+  CHECK(seen[1].level == "warning");
+  CHECK(seen[2].level == "error");
+  CHECK(seen[0].time > absl::UnixEpoch());
+}
+
+TEST_CASE("log: an unknown level is refused with the known ones") {
+  const absl::Status status = InitLog("piped", "loud");
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()) ==
+        "piped: log level is \"loud\", expected debug, info, warning, error or "
+        "off");
+}
+
+}  // namespace
+}  // namespace pipework
