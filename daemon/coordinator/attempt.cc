@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -19,12 +20,17 @@ using R = v1::RunnerRecord;
 // Where a runner's executors are, for messages: "stage 1 (node n2)".
 std::string Who(absl::string_view node) { return absl::StrCat("node ", node); }
 
-// The last line that says something.
+// The last line that tells of a problem: not one of the runner's own log
+// about the course of things.
 std::string LastLine(absl::string_view text) {
   std::string last;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
-    if (!line.empty()) last = std::string(line.substr(0, 300));
+    if (line.empty() || absl::StrContains(line, "Z info ") ||
+        absl::StrContains(line, "Z debug ")) {
+      continue;
+    }
+    last = std::string(line.substr(0, 300));
   }
   return last;
 }

@@ -274,23 +274,28 @@ void Engine::OnMessage(const std::string& node, uint64_t session,
       ++cluster_version_;
       Entry* entry = Find(gone.runner());
       if (entry == nullptr || entry->attempt.Find(node) == nullptr) break;
-      std::vector<v1::LogLine> lines;
-      for (absl::string_view text :
-           absl::StrSplit(gone.last_words(), '\n', absl::SkipWhitespace())) {
-        v1::LogLine& line = lines.emplace_back();
-        line.set_attempt(gone.runner().attempt());
-        line.set_stage(-1);
-        line.set_node(node);
-        line.set_level(gone.wait_status() == 0 ? "info" : "error");
-        line.set_at(Now());
-        line.set_text(std::string(absl::StripAsciiWhitespace(text)));
-        line.set_report(message.sequence());
+      // After an orderly end all of it is in the log already.
+      if (gone.wait_status() != 0) {
+        std::vector<v1::LogLine> lines;
+        for (absl::string_view text :
+             absl::StrSplit(gone.last_words(), '\n', absl::SkipWhitespace())) {
+          v1::LogLine& line = lines.emplace_back();
+          line.set_attempt(gone.runner().attempt());
+          line.set_stage(-1);
+          line.set_node(node);
+          line.set_level("error");
+          line.set_at(Now());
+          line.set_text(std::string(absl::StripAsciiWhitespace(text)));
+          line.set_report(message.sequence());
+        }
+        AppendLog(*entry, std::move(lines));
       }
-      AppendLog(*entry, std::move(lines));
+      if (entry->attempt.Find(node)->state() != R::ENDED) {
+        AddEvent(*entry, "RUNNER_GONE",
+                 absl::StrCat("node ", node, ": the runner ended with ",
+                              gone.how()));
+      }
       entry->attempt.OnGone(node, gone);
-      AddEvent(
-          *entry, "RUNNER_GONE",
-          absl::StrCat("node ", node, ": the runner ended with ", gone.how()));
       AfterRunnerChange(*entry);
       break;
     }

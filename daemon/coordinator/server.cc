@@ -88,11 +88,12 @@ absl::Status TryBind(const HostPort& at) {
 }  // namespace
 
 absl::Status CoordinatorServer::Options::Validate() const {
-  ASSIGN_OR_RETURN(const HostPort at, SplitListen(listen));
+  const absl::StatusOr<HostPort> at = SplitListen(listen);
+  if (!at.ok()) return at.status();
   if (state_dir.empty()) {
     return Mismatch("--state-dir", "folder", "\"\"", "a path");
   }
-  if (token_file.empty() && !IsLoopback(at.host)) {
+  if (token_file.empty() && !IsLoopback(at->host)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--listen: ", listen,
         " can be reached from other machines; give --token-file FILE, or "
@@ -132,8 +133,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   }
   auto state = std::make_unique<State>(TokenGate(token));
   state->options = options;
-  ASSIGN_OR_RETURN(const HostPort at, SplitListen(options.listen));
-  RETURN_IF_ERROR(TryBind(at));
+  const absl::StatusOr<HostPort> at = SplitListen(options.listen);
+  if (!at.ok()) return at.status();
+  RETURN_IF_ERROR(TryBind(*at));
   RETURN_IF_ERROR(MakeFolders(options.state_dir));
   auto lock = LockFile::Acquire(JoinPath(options.state_dir, "lock"));
   RETURN_IF_ERROR(WithContext(absl::StrCat("--state-dir ", options.state_dir),
@@ -170,7 +172,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
         absl::StrCat("--listen: ", options.listen,
                      " was taken while the server started; give another port"));
   }
-  state->address = absl::StrCat(at.host, ":", port);
+  state->address = absl::StrCat(at->host, ":", port);
   if (options.announce) {
     RETURN_IF_ERROR(
         WriteFileAtomically(JoinPath(options.state_dir, "coordinator.address"),
