@@ -122,16 +122,24 @@ Program BuildRows(const ScheduleEntry& schedule, const Recipe& recipe,
   return program;
 }
 
+// An unknown name is the caller's mistake, not a thing that is missing.
+absl::Status AsArgument(const absl::Status& status) {
+  return absl::IsNotFound(status) ? absl::InvalidArgumentError(status.message())
+                                  : status;
+}
+
 }  // namespace
 
 absl::StatusOr<Recipe> CheckRecipe(const Recipe& recipe, int microbatches) {
-  ASSIGN_OR_RETURN(const ScheduleEntry* schedule,
-                   FindSchedule(recipe.schedule));
+  const absl::StatusOr<const ScheduleEntry*> found =
+      FindSchedule(recipe.schedule);
+  if (!found.ok()) return AsArgument(found.status());
+  const ScheduleEntry* schedule = *found;
   Recipe checked = recipe;
   if (checked.weights.empty()) {
     checked.weights = std::string(schedule->weights.front());
   }
-  RETURN_IF_ERROR(FindPolicy(checked.weights).status());
+  RETURN_IF_ERROR(AsArgument(FindPolicy(checked.weights).status()));
   if (std::find(schedule->weights.begin(), schedule->weights.end(),
                 checked.weights) == schedule->weights.end()) {
     return Mismatch(

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,7 +95,9 @@ class Recurrence {
   }
 
   Cell Best(int k, int j, int m) {
+    const int pinned = input_.replicas.empty() ? 0 : input_.replicas[k - 1];
     if (k == 1) {
+      if (pinned != 0 && m != pinned) return {};
       const double t = T(0, j, m, 0);
       const double size = j + 1;
       return {t, t * t, size * size, -1, m};
@@ -102,6 +105,7 @@ class Recurrence {
     Cell best;
     for (int s = k - 2; s < j; ++s) {
       for (int right = 1; right <= m - (k - 1); ++right) {
+        if (pinned != 0 && right != pinned) continue;
         const Cell& left = A(k - 1, s, m - right);
         if (left.seconds > best.seconds) continue;
         const double t = T(s + 1, j, right, m - right);
@@ -159,6 +163,15 @@ absl::StatusOr<Partition> FixedStages(const PartitionInput& input) {
     return absl::FailedPreconditionError(absl::StrCat(
         "plan: the number of stages is ", input.stages, ", expected at most ",
         input.workers(), ", the number of devices"));
+  }
+  if (!input.replicas.empty() &&
+      (static_cast<int>(input.replicas.size()) != input.stages ||
+       std::accumulate(input.replicas.begin(), input.replicas.end(), 0) !=
+           input.workers())) {
+    return Mismatch("partitioner fixed_stages", "the pinned replicas",
+                    absl::StrCat("of ", input.replicas.size(), " stages"),
+                    absl::StrCat("of ", input.stages, " stages, ",
+                                 input.workers(), " in all"));
   }
   Partition partition = Recurrence(input).Solve();
   if (partition.seconds == kInfinity) {

@@ -7,7 +7,8 @@
 namespace pipework {
 
 // All workers of one level in exactly input.stages stages, none without a
-// layer. Cost: O(K N^2 m^2) time for K stages.
+// layer; with input.replicas each stage has just those. Cost: O(K N^2 m^2) time
+// for K stages.
 absl::StatusOr<Partition> FixedStages(const PartitionInput& input);
 
 }  // namespace pipework

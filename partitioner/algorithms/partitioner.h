@@ -45,6 +45,7 @@ struct PartitionInput {
   const CostModel* cost_model = nullptr;
   FitsFn fits;     // single level only
   int stages = 0;  // 0: as many as are best; only where the algorithm says so
+  std::vector<int> replicas;  // pinned, of each stage; empty: free
 
   int layers() const { return static_cast<int>(layer_seconds.size()); }
   int workers() const;

@@ -130,16 +130,23 @@ class Simulation {
         return times_.action_seconds + At(times_.backward_seconds, stage);
       case ActionKind::kUpdate:
         return times_.action_seconds + At(times_.update_seconds, stage);
+      case ActionKind::kSendForward:
+      case ActionKind::kReceiveForward:
+      case ActionKind::kSendBackward:
+      case ActionKind::kReceiveBackward:
+        return times_.action_seconds +
+               OfEdge(times_.message_seconds, row.stage, action.peer_stage);
       default:
         return times_.action_seconds;
     }
   }
 
-  double TransferSeconds(int from, int to) const {
-    if (times_.transfer_seconds.empty()) return 0;
+  // The entry of the edge between two stages.
+  double OfEdge(const std::vector<double>& list, StageId a, StageId b) const {
+    if (list.empty()) return 0;
     for (size_t i = 0; i < edges_.size(); ++i) {
-      if (edges_[i].from.value() == from && edges_[i].to.value() == to) {
-        return times_.transfer_seconds[i];
+      if (edges_[i].from == std::min(a, b) && edges_[i].to == std::max(a, b)) {
+        return list[i];
       }
     }
     return 0;
@@ -212,11 +219,10 @@ class Simulation {
     }
     const int own = row.stage.value();
     const int peer = action.peer_stage.value();
-    const bool forward = action.kind == ActionKind::kSendForward;
     Event& event =
         events_[{static_cast<int>(action.kind), own, peer, action.number}];
-    event.arrival = now_ + (forward ? TransferSeconds(own, peer)
-                                    : TransferSeconds(peer, own));
+    event.arrival =
+        now_ + OfEdge(times_.transfer_seconds, row.stage, action.peer_stage);
     for (const size_t waiting : event.waiting) {
       wakes_.emplace(event.arrival, waiting);
     }
@@ -255,6 +261,8 @@ absl::Status CheckTimes(const Program& program, const ActionTimes& times) {
       length("all_reduce_seconds", times.all_reduce_seconds.size(), stages));
   RETURN_IF_ERROR(
       length("transfer_seconds", times.transfer_seconds.size(), edges));
+  RETURN_IF_ERROR(
+      length("message_seconds", times.message_seconds.size(), edges));
   RETURN_IF_ERROR(
       length("core_group", times.core_group.size(), program.rows.size()));
   for (const int group : times.core_group) {

@@ -22,6 +22,9 @@ struct ActionTimes {
   std::vector<double> all_reduce_seconds;
   // One way over edge i of EdgesOf(shape), for activations and for gradients.
   std::vector<double> transfer_seconds;
+  // What each end of a message over edge i computes for it, before it leaves
+  // and after it has come.
+  std::vector<double> message_seconds;
   // Of every action, beside what it computes.
   double action_seconds = 0;
   // By row: the group of cores that it computes on. Empty: each its own core.

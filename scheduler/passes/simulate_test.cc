@@ -69,6 +69,15 @@ TEST_CASE("simulate: a transfer delays its receiver and nobody else") {
   CHECK(Simulate(program, times)->makespan == 7);
 }
 
+TEST_CASE("simulate: a message costs both ends what it makes them compute") {
+  const Program program = MustCompile("1f1b", ChainOf({1, 1}), SegmentOf(1));
+  ActionTimes times = Times({1, 1}, {2, 2});
+  times.message_seconds = {0.25};
+  times.transfer_seconds = {0.5};
+  // There and back: two messages, two ends each, and their delays.
+  CHECK(Simulate(program, times)->makespan == 6 + 4 * 0.25 + 2 * 0.5);
+}
+
 TEST_CASE("simulate: lists of the wrong length and dead programs are refused") {
   Program program = MustCompile("1f1b", ChainOf({1, 1}), SegmentOf(2));
   CHECK_FALSE(Simulate(program, Times({1}, {2})).ok());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -153,12 +154,15 @@ absl::StatusOr<Candidate> Judge(const Planner& planner,
   return candidate;
 }
 
-absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
-                                      int workers) {
+absl::StatusOr<Candidate> CandidateOf(
+    const Planner& planner, int stages, int workers,
+    const std::vector<int>& replicas,
+    const std::vector<std::vector<int>>& pinned) {
   ASSIGN_OR_RETURN(const double slowdown, SlowdownOf(planner, workers));
   PartitionInput input =
       InputOf(planner, JoiningLink(planner.pool, workers), workers, slowdown);
   input.stages = stages;
+  input.replicas = replicas;
   absl::StatusOr<Partition> partition = FixedStages(input);
   if (!partition.ok() && input.fits) {
     // Again without the limit: Judge then says which stage is too big.
@@ -166,13 +170,14 @@ absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
     partition = FixedStages(input);
   }
   RETURN_IF_ERROR(partition.status());
-  absl::StatusOr<Candidate> candidate = Judge(planner, partition->workers, {});
+  absl::StatusOr<Candidate> candidate =
+      Judge(planner, partition->workers, pinned);
   if (!candidate.ok() || !SharesCores(planner.pool, candidate->seats)) {
     return candidate;
   }
   const std::vector<StageCut> moved =
       MoveCuts(planner.work, planner.pool, candidate->cuts, candidate->seats);
-  const absl::StatusOr<Candidate> other = Judge(planner, moved, {});
+  const absl::StatusOr<Candidate> other = Judge(planner, moved, pinned);
   if (other.ok() &&
       other->prediction.step_seconds < candidate->prediction.step_seconds) {
     return other;
@@ -223,6 +228,11 @@ absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
                              std::max(kMostStages, pins.stage_count)});
   if (!pins.cuts.empty()) {
     add(Judge(planner, pins.cuts, pins.devices));
+  } else if (!pins.replicas.empty()) {
+    const int workers =
+        std::accumulate(pins.replicas.begin(), pins.replicas.end(), 0);
+    add(CandidateOf(planner, pins.stage_count, workers, pins.replicas,
+                    pins.devices));
   } else {
     const int from = pins.stage_count > 0 ? pins.stage_count : 1;
     const int to = pins.stage_count > 0 ? pins.stage_count : most;

@@ -40,8 +40,11 @@ absl::StatusOr<Candidate> Judge(const Planner& planner,
 
 // What the partitioner says for exactly `stages` stages on `workers` devices,
 // its cuts shifted so that core groups are balanced where devices share cores.
-absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
-                                      int workers);
+// Replicas and devices may be pinned, by stage.
+absl::StatusOr<Candidate> CandidateOf(
+    const Planner& planner, int stages, int workers,
+    const std::vector<int>& replicas = {},
+    const std::vector<std::vector<int>>& pinned = {});
 
 // The answer of the paper's recurrences over all devices, level by level where
 // all nodes have as many.

@@ -85,17 +85,16 @@ class CutMover {
   double Score(const std::vector<StageCut>& cuts) const {
     std::vector<double> group_seconds(pool_.groups.size(), 0);
     double slowest = 0;
-    double sent = 0;
+    double received = 0;  // work for the messages of the cut before
     for (size_t s = 0; s < cuts.size(); ++s) {
-      const double seconds =
-          (sums_[cuts[s].last + 1] - sums_[cuts[s].first]) / cuts[s].replicas;
+      const double sent = s + 1 < cuts.size() ? CutWork(cuts, s) : 0;
+      const double computed = sums_[cuts[s].last + 1] - sums_[cuts[s].first];
+      const double seconds = (computed + received + sent) / cuts[s].replicas;
       slowest = std::max(slowest, seconds);
       for (const int seat : seats_[s]) {
         group_seconds[pool_.devices[seat].group] += seconds;
       }
-      if (s + 1 < cuts.size()) {
-        sent += pool_.between_nodes.Seconds(work_.CutBytes(cuts[s].last));
-      }
+      received = sent;
     }
     double busiest = slowest;
     double squares = 0;  // falls with every step towards balance
@@ -105,7 +104,18 @@ class CutMover {
       squares += load * load;
     }
     // The weights only order what is nearly equal in what stands before.
-    return busiest + 0.01 * (slowest + sent + std::sqrt(squares));
+    return busiest + 0.01 * (slowest + std::sqrt(squares));
+  }
+
+  // What each end of the cut after stage s spends on its messages, there and
+  // back, per minibatch.
+  double CutWork(const std::vector<StageCut>& cuts, size_t s) const {
+    std::vector<int> ends = seats_[s];
+    ends.insert(ends.end(), seats_[s + 1].begin(), seats_[s + 1].end());
+    const int units = work_.microbatches;
+    return 2 * units *
+           MessageWork(pool_.LinkOf(ends),
+                       work_.CutBytes(cuts[s].last) / units);
   }
 
   const Workload& work_;

@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kSearchedSeats = 8;
 // Loads closer than this are as good as equal.
 constexpr double kSameLoad = 1.02;
+// At most, at each end of a message: a system call with its wake-up, and bytes
+// through memory.
+constexpr double kCallSeconds = 30e-6;
+constexpr double kCopiedBytesPerSecond = 3e9;
 
 struct Seat {
   int stage;
@@ -224,6 +228,12 @@ int64_t DevicePool::LargestMemory() const {
   return largest;
 }
 
+double MessageWork(const Link& link, double bytes) {
+  const double call = std::min(link.latency_seconds, kCallSeconds);
+  if (link.bytes_per_second <= 0) return call;
+  return call + bytes / std::max(link.bytes_per_second, kCopiedBytesPerSecond);
+}
+
 DevicePool MakePool(const v1::Topology& topology, int threads) {
   DevicePool pool;
   pool.between_nodes = {topology.link_bytes_per_second(),
@@ -255,7 +265,7 @@ DevicePool MakePool(const v1::Topology& topology, int threads) {
       }
       if (group == group_cores.size()) {
         group_cores.emplace_back();
-        pool.groups.push_back({node_index, 1, {}});
+        pool.groups.push_back({node_index, 1, {}, !cores.empty()});
       }
       group_cores[group].insert(cores.begin(), cores.end());
       const int group_index = static_cast<int>(first_group + group);

@@ -19,6 +19,7 @@ struct CoreGroup {
   int node = 0;
   double cores = 1;  // how many devices it runs at full speed at once
   std::vector<int> devices;
+  bool copies = false;  // its cores also move the messages of its devices
 };
 
 struct PooledDevice {
@@ -47,6 +48,10 @@ struct DevicePool {
   // The largest memory limit of all devices; 0 when any is unknown.
   int64_t LargestMemory() const;
 };
+
+// What a processor spends at each end of a message that `link` carries: the
+// call, and copying at memory speed. The rest of link.Seconds() is waiting.
+double MessageWork(const Link& link, double bytes);
 
 // `threads` is what each executor computes with.
 DevicePool MakePool(const v1::Topology& topology, int threads);

@@ -117,6 +117,15 @@ TEST_CASE("devices: each is used once, however many there are") {
   }
 }
 
+TEST_CASE(
+    "devices: a processor moves messages, but does not wait for the wire") {
+  CHECK(MessageWork({0, 0}, 1e6) == 0);
+  // Inside a node: all of it.
+  CHECK(MessageWork({20e9, 5e-6}, 20e3) == Approx(6e-6));
+  // A slow wire: a call and a copy.
+  CHECK(MessageWork({1e6, 1e-3}, 3e3) == Approx(31e-6));
+}
+
 TEST_CASE("devices: more seats than devices names both numbers") {
   const DevicePool pool = MakePool(Cluster(2, 4), 1);
   const auto seats = AssignSeats(pool, Singles(std::vector<double>(9, 1)), {});

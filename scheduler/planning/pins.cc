@@ -1,5 +1,6 @@
 #include "scheduler/planning/pins.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -100,13 +101,17 @@ absl::Status ReadStages(const v1::PipelineSpec& pipeline,
     index_of[graph.layers(l).name()] = l;
   }
   std::set<int> used;
+  const bool cut_here = std::any_of(
+      pipeline.stages().begin(), pipeline.stages().end(),
+      [](const v1::StageSpec& stage) { return !stage.layers().empty(); });
   int next = 0;  // layer that comes next
   for (int s = 0; s < pipeline.stages_size(); ++s) {
     const v1::StageSpec& stage = pipeline.stages(s);
     ASSIGN_OR_RETURN(const std::vector<int> layers,
                      LayersOf(stage, s, index_of));
-    if (layers.empty()) {
-      return Mismatch(StagePath(s), "the number of layers", "0", "1 or more");
+    if (layers.empty() && cut_here) {
+      return Mismatch(StagePath(s), "the number of layers", "0", "1 or more",
+                      "or list no layers in any stage");
     }
     if (stage.replicas() < 0) {
       return Mismatch(StagePath(s), "replicas", absl::StrCat(stage.replicas()),
@@ -128,12 +133,13 @@ absl::Status ReadStages(const v1::PipelineSpec& pipeline,
       ++next;
     }
     cut.last = next - 1;
-    pins->cuts.push_back(cut);
+    if (cut_here) pins->cuts.push_back(cut);
+    pins->replicas.push_back(cut.replicas);
     pins->devices.emplace_back();
     RETURN_IF_ERROR(ReadDevices(stage, s, cut.replicas, pool, &used,
                                 &pins->devices.back()));
   }
-  if (pipeline.stages_size() > 0 && next != graph.layers_size()) {
+  if (cut_here && next != graph.layers_size()) {
     return Mismatch(
         "pipeline.stages", "the last layer",
         absl::StrCat("\"", graph.layers(next - 1).name(), "\""),
@@ -156,8 +162,8 @@ absl::StatusOr<Pins> ReadPins(const v1::PipelineSpec& pipeline,
   }
   pins.stage_count = pipeline.stage_count();
   RETURN_IF_ERROR(ReadStages(pipeline, graph, pool, &pins));
-  if (!pins.cuts.empty()) {
-    const int listed = static_cast<int>(pins.cuts.size());
+  if (!pins.replicas.empty()) {
+    const int listed = static_cast<int>(pins.replicas.size());
     if (pins.stage_count != 0 && pins.stage_count != listed) {
       return Mismatch("pipeline.stages", "the number of stages",
                       absl::StrCat(pins.stage_count),

@@ -15,11 +15,14 @@ namespace pipework {
 struct Pins {
   int stage_count = 0;         // 0: automatic
   std::vector<StageCut> cuts;  // the stages themselves, or empty
-  // By stage of `cuts`: devices, one for each replica, or empty.
+  std::vector<int> replicas;   // of each listed stage; empty: automatic
+  // By listed stage: devices, one for each replica, or empty.
   std::vector<std::vector<int>> devices;
   int in_flight = 0;  // 0: NOAM
 };
 
+// Stages are listed with their layers, or all of them without: then the planner
+// cuts.
 // InvalidArgument: stages that are not consecutive ranges of the whole graph,
 // unknown layers or devices, a device twice, numbers that contradict.
 // FailedPrecondition: more stages than layers.

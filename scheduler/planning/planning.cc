@@ -1,6 +1,7 @@
 #include "scheduler/planning/planning.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,9 +54,8 @@ absl::Status CheckDevices(const DevicePool& pool, const Pins& pins) {
   }
   int needed = pins.stage_count;
   std::string why = absl::StrCat(pins.stage_count, " stages");
-  if (!pins.cuts.empty()) {
-    needed = 0;
-    for (const StageCut& cut : pins.cuts) needed += cut.replicas;
+  if (!pins.replicas.empty()) {
+    needed = std::accumulate(pins.replicas.begin(), pins.replicas.end(), 0);
     absl::StrAppend(&why, " with their replicas");
   }
   if (needed > pool.size()) {

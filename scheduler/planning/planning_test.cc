@@ -44,6 +44,13 @@ std::string DevicesText(const v1::Plan& plan) {
   return text;
 }
 
+std::string Refusal(const absl::StatusOr<v1::Plan>& plan,
+                    absl::StatusCode code) {
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.status().code() == code);
+  return std::string(plan.status().message());
+}
+
 TEST_CASE(
     "planning: equal layers on equal devices run as fast as all of them "
     "together") {
@@ -220,13 +227,6 @@ TEST_CASE("planning: listed stages keep their layers, replicas and devices") {
   CHECK(plan->stages(1).layers(1) == "l4");
 }
 
-std::string Refusal(const absl::StatusOr<v1::Plan>& plan,
-                    absl::StatusCode code) {
-  REQUIRE_FALSE(plan.ok());
-  CHECK(plan.status().code() == code);
-  return std::string(plan.status().message());
-}
-
 TEST_CASE("planning: stages that are not the graph in order are refused") {
   const auto listed = [](std::vector<std::vector<std::string>> stages) {
     v1::JobSpec spec = SpecOf();
@@ -253,7 +253,42 @@ TEST_CASE("planning: stages that are not the graph in order are refused") {
         "pipeline.stages[0].layers: a range is \"l2..l0\", expected one from "
         "an earlier to a later layer");
   CHECK(listed({{}, {"l0..l3"}}) ==
-        "pipeline.stages[0]: the number of layers is 0, expected 1 or more");
+        "pipeline.stages[0]: the number of layers is 0, expected 1 or more; or "
+        "list no layers in any stage");
+}
+
+TEST_CASE("planning: stages listed without layers keep replicas, and are cut") {
+  v1::JobSpec spec = SpecOf();
+  v1::StageSpec* first = spec.mutable_pipeline()->add_stages();
+  first->set_replicas(3);
+  spec.mutable_pipeline()->add_stages()->add_devices("n1/cpu:2");
+  const auto plan = PlanOf(spec, List(8, 1), Cluster(2, 3));
+  REQUIRE(plan.ok());
+  CHECK(CutsText(*plan) == "0-5x3 6-7x1");
+  CHECK(plan->stages(1).devices(0) == "n1/cpu:2");
+  CHECK(plan->predicted_step_ms() == Approx(2000));
+  first->set_replicas(6);
+  CHECK(Refusal(PlanOf(spec, List(8, 1), Cluster(2, 3)),
+                absl::StatusCode::kFailedPrecondition) ==
+        "plan: the number of devices needed is 7 (2 stages with their "
+        "replicas), expected at most 6, the usable devices of the cluster; use "
+        "fewer stages or replicas, or add devices");
+}
+
+TEST_CASE("planning: devices that share cores pay for messages with them") {
+  const v1::Graph graph = ChainGraph(4);
+  v1::Profile profile = ProfileOf(graph, List(4, 1));
+  v1::Topology topology = Cluster(2, 2, 1);
+  const auto free = PlanJob(SpecOf(4), graph, profile, topology, {});
+  topology.set_link_latency_seconds(30e-6);
+  topology.set_local_latency_seconds(30e-6);
+  const auto plan = PlanJob(SpecOf(4), graph, profile, topology, {});
+  REQUIRE(free.ok());
+  REQUIRE(plan.ok());
+  // On each core two stages, which send and receive nine messages: 3 there, 3
+  // back, and the labels, at two ends.
+  CHECK(plan->predicted_step_ms() - free->predicted_step_ms() ==
+        Approx(7 * 0.030).epsilon(0.3));
 }
 
 TEST_CASE(

@@ -77,7 +77,14 @@ ActionTimes TimesOf(const Workload& work, const std::vector<StageCut>& cuts,
     std::vector<int> ends = seats[edges[e].from.value()];
     const std::vector<int>& to = seats[edges[e].to.value()];
     ends.insert(ends.end(), to.begin(), to.end());
-    times.transfer_seconds.push_back(pool.LinkOf(ends).Seconds(bytes[e]));
+    const Link& link = pool.LinkOf(ends);
+    const bool copies = std::all_of(ends.begin(), ends.end(), [&](int device) {
+      return pool.groups[pool.devices[device].group].copies;
+    });
+    const double work = copies ? MessageWork(link, bytes[e]) : 0;
+    times.message_seconds.push_back(work);
+    times.transfer_seconds.push_back(
+        std::max(0.0, link.Seconds(bytes[e]) - work));
   }
   for (const CoreGroup& group : pool.groups) {
     times.group_cores.push_back(group.cores);
