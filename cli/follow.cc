@@ -154,7 +154,13 @@ absl::StatusOr<v1::Job> FollowJob(Client& client, const std::string& job_id,
     for (const v1::JobEvent& event : update.events()) {
       if (event.revision() <= last_event) continue;
       last_event = event.revision();
-      progress.Line(absl::StrCat("  ", Printable(event.text())));
+      // One line each: what is cut off here stands in `show --events`.
+      const auto room = static_cast<size_t>(Output::Width() - 2);
+      std::string text = SafeText(event.text());
+      if (text.size() > room && !absl::StrContains(text, "/checkpoints/")) {
+        text = absl::StrCat(text.substr(0, room - 2), "..");
+      }
+      progress.Line(absl::StrCat("  ", text));
     }
     if (update.has_job()) {
       latest = update.job();

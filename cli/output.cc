@@ -188,7 +188,7 @@ int Output::Error(int code, absl::string_view reason, absl::string_view message,
   }
   std::fflush(stdout);
   std::string text = absl::StrCat(color ? "\033[31merror:\033[0m " : "error: ",
-                                  Printable(message));
+                                  SafeText(message));
   if (!problems.empty()) absl::StrAppend(&text, "  (", reason, ")");
   text += '\n';
   size_t where = 0;
@@ -204,9 +204,8 @@ int Output::Error(int code, absl::string_view reason, absl::string_view message,
     absl::StrAppendFormat(
         &text, "  %-*s  %-*s  got %s, expected %s%s%s\n",
         static_cast<int>(where), place(problem), static_cast<int>(field),
-        problem.field(), Printable(problem.got()),
-        Printable(problem.expected()), problem.hint().empty() ? "" : "; ",
-        Printable(problem.hint()));
+        problem.field(), SafeText(problem.got()), SafeText(problem.expected()),
+        problem.hint().empty() ? "" : "; ", SafeText(problem.hint()));
   }
   std::fwrite(text.data(), 1, text.size(), stderr);
   return code;
@@ -279,7 +278,7 @@ std::string FormatPercent(double share) {
   return std::isfinite(share) ? absl::StrFormat("%.1f%%", 100 * share) : "-";
 }
 
-std::string Printable(absl::string_view text) {
+std::string SafeText(absl::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

@@ -73,7 +73,7 @@ std::string FormatSeconds(double seconds);
 std::string FormatPercent(double share);  // 12.3%
 
 // Text from elsewhere without control characters (terminal escapes).
-std::string Printable(absl::string_view text);
+std::string SafeText(absl::string_view text);
 
 }  // namespace pipework
 

@@ -140,7 +140,7 @@ TEST_CASE("a summary shows the first epoch and the last ones") {
 }
 
 TEST_CASE("text from elsewhere cannot drive the terminal") {
-  CHECK(Printable("a\033[2Jb\n") == "a\\x1b[2Jb\\x0a");
+  CHECK(SafeText("a\033[2Jb\n") == "a\\x1b[2Jb\\x0a");
 }
 
 TEST_CASE("statuses keep reason and problems; each code has its exit code") {

@@ -91,7 +91,7 @@ std::string JobSummary(const v1::Job& job, int width) {
   if (!job.reason().empty()) absl::StrAppend(&out, "  (", job.reason(), ")");
   out += '\n';
   if (!job.message().empty()) {
-    absl::StrAppend(&out, "  ", Printable(job.message()), "\n");
+    absl::StrAppend(&out, "  ", SafeText(job.message()), "\n");
   }
   for (const v1::Attempt& attempt : job.attempts()) {
     if (job.attempts_size() < 2 && attempt.cause().empty()) continue;
@@ -99,7 +99,7 @@ std::string JobSummary(const v1::Job& job, int width) {
                     attempt.from_step(), " to ", attempt.to_step());
     if (!attempt.end().empty()) absl::StrAppend(&out, ", ", attempt.end());
     if (!attempt.cause().empty() && attempt.cause() != job.message()) {
-      absl::StrAppend(&out, ": ", Printable(attempt.cause()));
+      absl::StrAppend(&out, ": ", SafeText(attempt.cause()));
     }
     out += '\n';
   }
@@ -182,7 +182,7 @@ std::string StatusPage(const v1::Job& job, int width) {
   std::string out = JobLine(job) + "\n";
   if (!job.message().empty()) {
     absl::StrAppend(&out, job.reason(), job.reason().empty() ? "" : ": ",
-                    Printable(job.message()), "\n");
+                    SafeText(job.message()), "\n");
   }
   if (!job.checkpoint().empty()) {
     absl::StrAppend(&out, "checkpoint step ",
@@ -209,7 +209,7 @@ std::string StatusPage(const v1::Job& job, int width) {
          absl::StrCat(stage.weight_version(), "(", stage.staleness(), ")")});
     if (!stage.waiting_for().empty() && !IsTerminal(job.state())) {
       absl::StrAppend(&waits, "stage ", StageName(stage, replicated),
-                      " waits for ", Printable(stage.waiting_for()), "\n");
+                      " waits for ", SafeText(stage.waiting_for()), "\n");
     }
     if (stage.heard_seconds_ago() > 6 && !IsTerminal(job.state())) {
       absl::StrAppend(&waits, "stage ", StageName(stage, replicated),
@@ -225,7 +225,7 @@ std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width) {
   std::string out;
   if (!plan.feasible()) {
     return absl::StrCat("Plan  job ", job,
-                        "\nNot feasible: ", Printable(plan.reason()), "\n");
+                        "\nNot feasible: ", SafeText(plan.reason()), "\n");
   }
   int workers = 0;
   for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
@@ -243,25 +243,29 @@ std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width) {
   for (const v1::PlanStage& stage : plan.stages()) {
     slowest = std::max(slowest, stage.seconds());
   }
-  Table table({"STAGE", "LAYERS", "REPL", "DEVICE", ">WEIGHTS", ">STASH",
-               ">TOTAL / LIMIT", ">MS", "", ">TO NEXT"});
+  Table table({"STAGE", "LAYERS", "DEVICE", ">WEIGHTS", ">STASH", ">TOTAL",
+               ">MS", "", ">TO NEXT"});
+  int64_t limit = 0;
   for (int i = 0; i < plan.stages_size(); ++i) {
     const v1::PlanStage& stage = plan.stages(i);
     const auto bytes = [](int64_t n) {
       return FormatBytes(static_cast<double>(n));
     };
+    if (limit == 0 ||
+        (stage.limit_bytes() > 0 && stage.limit_bytes() < limit)) {
+      limit = stage.limit_bytes();
+    }
     std::vector<std::string> devices(stage.devices().begin(),
                                      stage.devices().end());
     table.Row(
         {absl::StrCat(i), LayerRange(stage.layers()),
-         absl::StrCat(stage.replicas()), absl::StrJoin(devices, ","),
+         stage.replicas() == static_cast<int>(devices.size())
+             ? absl::StrJoin(devices, ",")
+             : absl::StrCat(stage.replicas(), " x any"),
          bytes(stage.weight_bytes()),
          bytes(stage.stash_bytes() + stage.activation_bytes()),
-         absl::StrCat(bytes(stage.total_bytes()), " / ",
-                      stage.limit_bytes() > 0 ? bytes(stage.limit_bytes())
-                                              : std::string("-")),
-         Milliseconds(1000 * stage.seconds()),
-         plan.stages_size() > 1 && stage.seconds() == slowest ? "<slowest" : "",
+         bytes(stage.total_bytes()), Milliseconds(1000 * stage.seconds()),
+         plan.stages_size() > 1 && stage.seconds() == slowest ? "<slow" : "",
          i + 1 < plan.stages_size() ? bytes(stage.output_bytes())
                                     : std::string("-")});
   }
@@ -270,6 +274,10 @@ std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width) {
                         "Predicted step %.2f ms, %.0f samples/s, bubble %s\n",
                         plan.predicted_step_ms(), plan.samples_per_second(),
                         FormatPercent(plan.bubble()));
+  if (limit > 0) {
+    absl::StrAppend(&out, "Memory of a device: ",
+                    FormatBytes(static_cast<double>(limit)), "\n");
+  }
   if (plan.estimated()) {
     out += "Estimated from operations and bytes: no layer was measured.\n";
   }

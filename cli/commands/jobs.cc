@@ -140,7 +140,7 @@ int Show(Invocation& invocation) {
     for (const v1::JobEvent& event : events) {
       out.Text(absl::StrCat(TimeOfDay(event.at()), "  ",
                             absl::StrFormat("%-12s", event.type()), "  ",
-                            Printable(event.text())));
+                            SafeText(event.text())));
     }
   }
   return kExitOk;

@@ -38,7 +38,7 @@ void Print(const v1::LogLine& line, bool timestamps, const Output& out) {
   }
   absl::StrAppend(&text, "[", who, "] ",
                   line.level() == "info" ? "" : line.level() + ": ",
-                  Printable(line.text()));
+                  SafeText(line.text()));
   out.Text(text);
 }
 

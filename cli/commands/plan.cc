@@ -109,7 +109,14 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
   int64_t alternatives = 0;
   RETURN_IF_ERROR(invocation.GetInt("alternatives", 0, &alternatives));
   options.alternatives = static_cast<int>(std::min<int64_t>(100, alternatives));
-  return PlanJob(spec, graph, profile, topology, options);
+  absl::StatusOr<v1::Plan> plan =
+      PlanJob(spec, graph, profile, topology, options);
+  if (absl::IsFailedPrecondition(plan.status())) {
+    absl::Status infeasible = plan.status();
+    SetReason("INFEASIBLE", &infeasible);
+    return infeasible;
+  }
+  return plan;
 }
 
 }  // namespace

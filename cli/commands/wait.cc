@@ -136,7 +136,7 @@ int Cancel(Invocation& invocation) {
     out.Json(*job, "Job");
     out.Text(absl::StrCat(job->id(), " ", StateText(*job),
                           job->message().empty() ? "" : ": ",
-                          Printable(job->message())));
+                          SafeText(job->message())));
   }
   return worst;
 }

@@ -107,7 +107,8 @@ void Attempt::OnEnded(absl::string_view node,
   if (runner == nullptr || runner->state() >= R::ENDED) return;
   runner->set_state(R::ENDED);
   *runner->mutable_ended() = ended;
-  if (ended.finished()) record_->set_finished(true);
+  // A run that came to its end and missed its target has an error to say.
+  if (ended.finished() && ended.code() == 0) record_->set_finished(true);
   if (ended.code() == 0) return;
   AddCause(ended.first_cause() ? kCauseOwnError : kCausePeerLost,
            ended.reason().empty() ? "RUNNER_ERROR" : ended.reason(),

@@ -370,10 +370,12 @@ absl::StatusOr<std::string> Engine::BeginShard(const std::string& job,
                     absl::StrCat("\"", shard.file(), "\""),
                     "a plain file name");
   }
-  if (entry->job.checkpoint_step() == step && entry->job.checkpoint() != "" &&
+  // Published, or overtaken by a newer one, as after a restart.
+  if (entry->job.checkpoint_step() >= step && entry->job.checkpoint() != "" &&
       entry->uploads.count(step) == 0) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "job ", job, ": the checkpoint of step ", step, " is published"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("job ", job, ": the checkpoint of step ",
+                     entry->job.checkpoint_step(), " is published"));
   }
   Upload& upload = entry->uploads[step];
   if (upload.partial.empty() || !FileExists(upload.partial)) {
@@ -450,7 +452,7 @@ void Engine::TryPublish(Entry& entry, int64_t step) {
             *done, "CHECKPOINT_FAILED",
             absl::StrCat("checkpoint of step ", step, " is not published: ",
                          std::string(folder.status().message())));
-        if (done->record.finished()) {
+        if (done->record.finished() && step >= done->job.step()) {
           // The last one counts: without it the job has not succeeded.
           done->record.set_ending(v1::FAILED);
           done->record.set_ending_reason("CHECKPOINT_FAILED");

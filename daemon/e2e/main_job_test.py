@@ -132,7 +132,7 @@ class MainJob(harness.Case):
             with self.subTest(sets=sets):
                 self.state = self.folder / f"state{abs(hash(str(sets)))}"
                 arguments = [word for s in sets for word in ("--set", s)]
-                job = self.run_digits("--set", "run.epochs=6", "--set",
+                job = self.run_digits("--set", "run.epochs=14", "--set",
                                       "run.target_accuracy=0", *arguments)
                 self.assertGreater(job["test_accuracy"], 0.9)
 
