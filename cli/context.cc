@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/exit_code.h"
 #include "daemon/checkpoint/checkpoint.h"
+#include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
@@ -68,7 +69,7 @@ std::string StateDir(const Invocation& invocation) {
 }
 
 int LoadSpec(const Invocation& invocation, const std::string& file,
-             v1::JobSpec* spec, std::string* path) {
+             v1::JobSpec* spec, std::string* path, DataHere data) {
   const std::vector<std::string> sets = invocation.All("set");
   std::error_code error;
   ParsedSpec parsed;
@@ -86,17 +87,25 @@ int LoadSpec(const Invocation& invocation, const std::string& file,
     }
     parsed = *std::move(read);
   }
-  if (!parsed.problems.empty()) {
-    const size_t count = parsed.problems.size();
-    return invocation.out->Error(
-        kExitRejected, "INVALID_SPEC",
-        absl::StrCat("job spec rejected: ", count, " problem",
-                     count == 1 ? "" : "s"),
-        parsed.problems);
+  if (parsed.problems.empty()) {
+    *spec = parsed.spec;
+    MakePathsAbsolute(*path, spec);
+    if (data != DataHere::kNotRead) {
+      const DataCheck check = CheckWithData(*spec);
+      if (data == DataHere::kWhereItIs && !check.missing.empty()) {
+        invocation.out->Note(absl::StrCat(
+            "note: not checked against its data: ", check.missing));
+      } else {
+        AddProblems(check.problems, &parsed);
+      }
+    }
   }
-  *spec = std::move(parsed.spec);
-  MakePathsAbsolute(*path, spec);
-  return kExitOk;
+  if (parsed.problems.empty()) return kExitOk;
+  const size_t count = parsed.problems.size();
+  return invocation.out->Error(kExitRejected, "INVALID_SPEC",
+                               absl::StrCat("job spec rejected: ", count,
+                                            " problem", count == 1 ? "" : "s"),
+                               parsed.problems);
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(

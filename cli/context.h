@@ -16,11 +16,16 @@ namespace pipework {
 // --state-dir, else ./pipework-state; absolute.
 std::string StateDir(const Invocation& invocation);
 
+// Whether a spec is also checked against its data, which may be on other
+// machines only.
+enum class DataHere { kNotRead, kWhereItIs, kNeeded };
+
 // Reads the spec `file` ("-": standard input) with every --set. On problems
 // prints them and returns their exit code; 0: `spec` is good, its paths
 // absolute, `path` the file's absolute name.
 int LoadSpec(const Invocation& invocation, const std::string& file,
-             v1::JobSpec* spec, std::string* path);
+             v1::JobSpec* spec, std::string* path,
+             DataHere data = DataHere::kNotRead);
 
 // --server, PIPEWORK_SERVER, the cluster of `local up` in the state folder,
 // 127.0.0.1:7070. InvalidArgument: a token file that cannot be read, or a bad

@@ -104,8 +104,9 @@ int LocalRun(Invocation& invocation) {
   const Output& out = *invocation.out;
   v1::CreateJobRequest request;
   std::string spec_file;
-  if (const int code = LoadSpec(invocation, invocation.positionals[0],
-                                request.mutable_spec(), &spec_file)) {
+  if (const int code =
+          LoadSpec(invocation, invocation.positionals[0],
+                   request.mutable_spec(), &spec_file, DataHere::kNeeded)) {
     return code;
   }
   const auto options = OptionsOf(invocation);

@@ -12,8 +12,8 @@ int Validate(Invocation& invocation) {
   const Output& out = *invocation.out;
   v1::JobSpec spec;
   std::string path;
-  if (const int code =
-          LoadSpec(invocation, invocation.positionals[0], &spec, &path)) {
+  if (const int code = LoadSpec(invocation, invocation.positionals[0], &spec,
+                                &path, DataHere::kWhereItIs)) {
     return code;
   }
   out.Json(spec, "JobSpec");

@@ -199,8 +199,8 @@ int Verify(Invocation& invocation) {
   v1::CreateJobRequest request;
   v1::JobSpec& spec = *request.mutable_spec();
   std::string path;
-  if (const int code =
-          LoadSpec(invocation, invocation.positionals[0], &spec, &path)) {
+  if (const int code = LoadSpec(invocation, invocation.positionals[0], &spec,
+                                &path, DataHere::kNeeded)) {
     return code;
   }
   std::vector<int> replicas;

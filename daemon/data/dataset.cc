@@ -374,6 +374,11 @@ std::string SourceName(const v1::Source& source) {
                                   : source.x();
 }
 
+// The file that its labels come from.
+std::string LabelName(const v1::Source& source) {
+  return source.y().empty() ? SourceName(source) : source.y();
+}
+
 std::vector<int64_t> Range(int64_t first, int64_t end) {
   std::vector<int64_t> indices(static_cast<size_t>(end - first));
   std::iota(indices.begin(), indices.end(), first);
@@ -433,9 +438,10 @@ absl::StatusOr<DataSets> OpenData(const v1::DataSpec& spec) {
                                  SourceName(spec.train())));
   }
   if (test->label_shape() != train->label_shape()) {
-    return Mismatch(who, "shape of a label", test->label_shape().ToString(),
+    return Mismatch(LabelName(spec.test()), "shape of a label",
+                    test->label_shape().ToString(),
                     absl::StrCat(train->label_shape().ToString(), ", as in ",
-                                 SourceName(spec.train())));
+                                 LabelName(spec.train())));
   }
   const int64_t classes = std::max(train->classes(), test->classes());
   DataSets sets;

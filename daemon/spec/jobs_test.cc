@@ -46,6 +46,35 @@ TEST_CASE("jobs: every example is valid and fits its data") {
   CHECK(seen >= 10);
 }
 
+TEST_CASE("jobs: data on this machine adds its problems to those of the spec") {
+  const std::string file = fs::absolute("testdata/jobs/digits.yaml").string();
+  const auto check = [&](std::vector<std::string> sets) {
+    auto parsed = ReadSpec(file, sets);
+    REQUIRE(parsed.ok());
+    CHECK(All(parsed->problems) == "");
+    v1::JobSpec spec = parsed->spec;
+    MakePathsAbsolute(file, &spec);
+    const DataCheck found = CheckWithData(spec);
+    AddProblems(found.problems, &*parsed);
+    return std::pair<std::string, std::string>(All(parsed->problems),
+                                               found.missing);
+  };
+  using Catch::Matchers::Contains;
+  CHECK(check({}).first == "");
+  const auto missing = check({"data.train.x=none.npy"});
+  CHECK_THAT(missing.second, Contains("none.npy: cannot be opened"));
+  CHECK_THAT(missing.first, Contains("--set  data.train.x  ") &&
+                                Contains("none.npy: cannot be opened"));
+  const auto swapped = check({"data.test.y=../data/v1.npy"});
+  CHECK(swapped.second == "");
+  CHECK_THAT(swapped.first, Contains("--set  data.test.y") &&
+                                Contains("number of labels is 2"));
+  CHECK_THAT(check({"batch.minibatch=2000"}).first,
+             Contains("at most 1437, the number of training samples"));
+  CHECK_THAT(check({"model.name=lenet5", "model.args=null"}).first,
+             Contains("digits.yaml") || Contains("--set"));
+}
+
 TEST_CASE("jobs: LeNet-5 takes the images of MNIST in 2, 3 and 4 stages") {
   ModelEnds ends;
   ends.sample = Shape({28, 28});
