@@ -136,14 +136,16 @@ TEST_CASE("linear without a bias, and with no inputs or outputs") {
 }
 
 TEST_CASE("linear gives the same bits on every call") {
-  const Case c({33, 100, 70});
-  for (const std::string& name : LinkedBackends()) {
-    CAPTURE(name);
-    CHECK(Unsteady(name, [&](Backend& backend, int64_t shift) {
-            return Joined({Forward(backend, c, shift),
-                           BackwardData(backend, c, shift),
-                           BackwardWeights(backend, c, shift)});
-          }) == "");
+  for (const int64_t rows : {1, 33, 80}) {
+    const Case c({rows, 100, 70});
+    for (const std::string& name : LinkedBackends()) {
+      CAPTURE(name, rows);
+      CHECK(Unsteady(name, [&](Backend& backend, int64_t shift) {
+              return Joined({Forward(backend, c, shift),
+                             BackwardData(backend, c, shift),
+                             BackwardWeights(backend, c, shift)});
+            }) == "");
+    }
   }
 }
 
