@@ -267,6 +267,13 @@ void Engine::PublishBoard() {
     auto job = std::make_shared<v1::Job>(entry.job);
     if (!IsTerminal(job->state())) {
       job->set_wall_seconds(Now() - job->created_at());
+      for (v1::StageMetrics& stage : *job->mutable_stages()) {
+        const auto heard = entry.stages_heard.find(
+            absl::StrCat(stage.index(), ".", stage.replica()));
+        if (heard == entry.stages_heard.end()) continue;
+        stage.set_heard_seconds_ago(
+            absl::ToDoubleSeconds(clock_.Now() - heard->second));
+      }
     }
     board_->Put(std::move(job), entry.board_steps, entry.board_events);
     entry.board_steps.clear();
@@ -421,11 +428,15 @@ void Engine::Tick() {
     const absl::Status status = Commit(std::nullopt);
     (void)status;  // told by Commit; the next Tick tries again
   }
-  PublishBoard();
   if (now >= next_nodes_) {
     next_nodes_ = now + absl::Milliseconds(500);
+    // Ages grow though nothing is heard.
+    for (const std::string& id : order_) {
+      if (!IsTerminal(jobs_.at(id)->job.state())) jobs_.at(id)->publish = true;
+    }
     board_->PutNodes(cluster_.Describe(now));
   }
+  PublishBoard();
 }
 
 }  // namespace pipework

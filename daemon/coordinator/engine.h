@@ -184,6 +184,7 @@ class Engine {
     std::vector<v1::StepMetrics> board_steps;  // not on the board yet
     int64_t last_step = -1;  // newest step of this attempt, to drop repeats
     std::map<std::string, v1::StageMetrics> stages;  // by "stage.replica"
+    std::map<std::string, absl::Time> stages_heard;
     std::unique_ptr<Preparation> preparation;
     int64_t serial = 0;       // of the preparation, to drop late answers
     int64_t refused_at = -1;  // cluster_version_ when no plan fitted

@@ -378,6 +378,8 @@ void Engine::OnReport(const std::string& node, int64_t sequence,
         v1::StageMetrics& kept =
             entry.stages[absl::StrCat(stage.index(), ".", stage.replica())];
         kept = stage;
+        entry.stages_heard[absl::StrCat(stage.index(), ".", stage.replica())] =
+            clock_.Now();
         if (kept.planned_ms() == 0 &&
             stage.index() < entry.job.plan().stages_size()) {
           kept.set_planned_ms(1e3 *

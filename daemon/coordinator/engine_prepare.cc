@@ -45,6 +45,14 @@ std::set<std::string> Kinds(const v1::Topology& topology) {
   return kinds;
 }
 
+// Whether the spec ties its stages to devices by name.
+bool NamesDevices(const v1::JobSpec& spec) {
+  for (const v1::StageSpec& stage : spec.pipeline().stages()) {
+    if (stage.devices_size() > 0) return true;
+  }
+  return false;
+}
+
 // One profile for devices of several kinds: a pipeline goes at the pace of the
 // slowest.
 v1::Profile Slowest(const std::vector<v1::Profile>& profiles) {
@@ -133,19 +141,22 @@ void Engine::Schedule() {
     }
     v1::Topology free = cluster_.FreeFor(id);
     const int devices = Cluster::CountDevices(free);
-    const int needed = LeastDevices(entry.job.spec());
+    const int all_devices = Cluster::CountDevices(cluster_.Whole());
+    int needed = LeastDevices(entry.job.spec());
+    if (recovering && needed > all_devices && !NamesDevices(entry.job.spec())) {
+      needed = 1;  // it goes on with fewer stages
+    }
     if (devices < needed) {
       const std::vector<std::string> owners = cluster_.Owners(id);
-      const int all = Cluster::CountDevices(cluster_.Whole());
-      SetReason(
-          entry, owners.empty() ? "NO_CAPACITY" : "DEVICES_BUSY",
-          absl::StrCat(
-              "needs ", needed, needed == 1 ? " device, " : " devices, ",
-              devices, " of ", all, " in the cluster are free; starts when ",
-              owners.empty()
-                  ? "another node registers (piped --coordinator)"
-                  : absl::StrCat(absl::StrJoin(owners, ", "),
-                                 owners.size() == 1 ? " ends" : " end")));
+      SetReason(entry, owners.empty() ? "NO_CAPACITY" : "DEVICES_BUSY",
+                absl::StrCat(
+                    "needs ", needed, needed == 1 ? " device, " : " devices, ",
+                    devices, " of ", all_devices,
+                    " in the cluster are free; starts when ",
+                    owners.empty()
+                        ? "another node registers (piped --coordinator)"
+                        : absl::StrCat(absl::StrJoin(owners, ", "),
+                                       owners.size() == 1 ? " ends" : " end")));
       entry.refused_at = cluster_version_;
       continue;
     }
@@ -355,46 +366,66 @@ void Engine::OnProfiles(Entry& entry) {
   const std::string id = entry.job.id();
   const int64_t serial = entry.serial;
   const std::string checkpoints = entry.job.folder() + "/checkpoints";
-  host_->Work([this, id, serial, spec = entry.job.spec(),
-               graph = entry.record.graph(),
-               profile = Slowest(preparation.profiles),
-               free = preparation.topology, whole = cluster_.Whole(),
-               data_nodes = preparation.data.nodes, checkpoints,
-               from = entry.record.from_folder()]() -> std::function<void()> {
-    PlanningOptions planning;
-    planning.data_nodes = data_nodes;
-    planning.rivals = false;
-    auto plan = PlanJob(spec, graph, profile, free, planning);
-    absl::Status on_whole = plan.status();
-    if (!plan.ok()) {
-      on_whole = PlanJob(spec, graph, profile, whole, planning).status();
-    }
-    absl::StatusOr<v1::Placement> placement =
-        plan.ok() ? Place(*plan, free, data_nodes)
-                  : absl::StatusOr<v1::Placement>(plan.status());
-    // The newest checkpoint that is whole; damaged ones are stepped over.
-    absl::StatusOr<v1::Manifest> resume = absl::NotFoundError("none");
-    std::string resume_folder;
-    std::vector<std::string> bad;
-    std::vector<std::string> folders;
-    for (const CheckpointEntry& each : ListCheckpoints(checkpoints)) {
-      if (each.complete) folders.push_back(each.folder);
-    }
-    if (!from.empty()) folders.push_back(from);
-    for (const std::string& folder : folders) {
-      resume = VerifyCheckpoint(folder);
-      resume_folder = folder;
-      if (resume.ok()) break;
-      bad.push_back(
-          absl::StrCat(folder, ": ", std::string(resume.status().message())));
-    }
-    return [this, id, serial, plan, on_whole, placement, resume, resume_folder,
-            bad] {
-      Entry* waiting = Find(id);
-      if (waiting == nullptr || waiting->serial != serial) return;
-      OnPlan(*waiting, plan, on_whole, placement, resume, resume_folder, bad);
-    };
-  });
+  host_->Work(
+      [this, id, serial, spec = entry.job.spec(), graph = entry.record.graph(),
+       profile = Slowest(preparation.profiles), free = preparation.topology,
+       whole = cluster_.Whole(), data_nodes = preparation.data.nodes,
+       checkpoints, from = entry.record.from_folder(),
+       again = entry.job.state() == v1::RECOVERING]() -> std::function<void()> {
+        PlanningOptions planning;
+        planning.data_nodes = data_nodes;
+        planning.rivals = false;
+        auto plan = PlanJob(spec, graph, profile, free, planning);
+        absl::Status on_whole = plan.status();
+        if (!plan.ok()) {
+          on_whole = PlanJob(spec, graph, profile, whole, planning).status();
+        }
+        std::string relaxed;
+        if (again && absl::IsFailedPrecondition(on_whole) &&
+            !NamesDevices(spec)) {
+          // What is left of the cluster can not hold the stages that were asked
+          // for: a checkpoint loads into any number of them.
+          v1::JobSpec fewer = spec;
+          fewer.mutable_pipeline()->clear_stages();
+          fewer.mutable_pipeline()->clear_stage_count();
+          auto smaller = PlanJob(fewer, graph, profile, free, planning);
+          if (smaller.ok()) {
+            relaxed = std::string(on_whole.message());
+            plan = std::move(smaller);
+          }
+        }
+        absl::StatusOr<v1::Placement> placement =
+            plan.ok() ? Place(*plan, free, data_nodes)
+                      : absl::StatusOr<v1::Placement>(plan.status());
+        // The newest checkpoint that is whole; damaged ones are stepped over.
+        absl::StatusOr<v1::Manifest> resume = absl::NotFoundError("none");
+        std::string resume_folder;
+        std::vector<std::string> bad;
+        std::vector<std::string> folders;
+        for (const CheckpointEntry& each : ListCheckpoints(checkpoints)) {
+          if (each.complete) folders.push_back(each.folder);
+        }
+        if (!from.empty()) folders.push_back(from);
+        for (const std::string& folder : folders) {
+          resume = VerifyCheckpoint(folder);
+          resume_folder = folder;
+          if (resume.ok()) break;
+          bad.push_back(absl::StrCat(folder, ": ",
+                                     std::string(resume.status().message())));
+        }
+        return [this, id, serial, plan, on_whole, placement, resume,
+                resume_folder, bad, relaxed] {
+          Entry* waiting = Find(id);
+          if (waiting == nullptr || waiting->serial != serial) return;
+          if (!relaxed.empty()) {
+            AddEvent(*waiting, "FEWER_STAGES",
+                     absl::StrCat("goes on with ", plan->stages_size(),
+                                  " stages, since ", relaxed));
+          }
+          OnPlan(*waiting, plan, on_whole, placement, resume, resume_folder,
+                 bad);
+        };
+      });
 }
 
 void Engine::OnPlan(Entry& entry, const absl::StatusOr<v1::Plan>& plan,

@@ -467,6 +467,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "engine: a job of four stages goes on with two where two devices are "
+    "left") {
+  World world;
+  world.AddNode(Named("n1"));
+  world.AddNode(Named("n2"));
+  v1::JobSpec spec = ScriptedSpec("a", 4);
+  spec.mutable_restart()->set_max(1);
+  const std::string id = world.Submit(spec).id();
+  world.Pump();
+  REQUIRE(world.Job(id).plan().stages_size() == 4);
+  world.Disconnect(world.node(1));
+  world.Pass(absl::Seconds(5));
+  const v1::Job job = world.Job(id);
+  CHECK(job.state() == v1::RUNNING);
+  CHECK(job.plan().stages_size() <= 2);
+  const auto events = world.Events(id);
+  CHECK(std::count(events.begin(), events.end(), "FEWER_STAGES") == 1);
+}
+
 TEST_CASE("engine: restarts are counted, and a missed target is not retried") {
   World world;
   world.AddNode(Named("n1"));
