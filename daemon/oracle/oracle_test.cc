@@ -247,7 +247,8 @@ TEST_CASE("oracle: plain equals SGD with momentum written by hand") {
   OracleJob job;
   job.spec = Parse<v1::JobSpec>(
       "batch { minibatch: 4 } optimizer { name: 'sgd' momentum: 0.5 "
-      "weight_decay: 0.01 } learning_rate { base: 0.3 } run { epochs: 3 } "
+      "weight_decay: 0.01 } learning_rate { base: 0.3 schedule: 'polynomial' } "
+      "run { epochs: 3 } "
       "seed: 4");
   job.graph = Parse<v1::Graph>(
       "input_shape: 2 layers { name: 'fc' type: 'linear' args { name: 'out' "
@@ -287,7 +288,7 @@ TEST_CASE("oracle: plain equals SGD with momentum written by hand") {
     losses.push_back(loss / n);
     for (int i = 0; i < 6; ++i) {
       v[i] = 0.5 * v[i] + g[i] / n + 0.01 * w[i];
-      w[i] -= 0.3 * v[i];
+      w[i] -= 0.3 * (1 - static_cast<double>(k) / 9) * v[i];
     }
   }
 
