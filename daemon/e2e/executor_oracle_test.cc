@@ -136,6 +136,46 @@ TEST_CASE("accumulation: groups of minibatches are updated together") {
   }
 }
 
+TEST_CASE(
+    "a tensor that many stages read: its gradient does not depend on the cut") {
+  // a is read by b, c, d and e, so that any order of additions but one shows:
+  //   a; b(a); c(a); d(a); s1 = b + c; s2 = s1 + d; e = s2 + a; loss(e, y)
+  TestJob job = Flushing(MlpJob(), 2);
+  job.graph.Clear();
+  job.graph.set_name("fan");
+  job.graph.add_input_shape(13);
+  const auto add = [&job](const std::string& name, const std::string& type,
+                          const std::vector<std::string>& inputs) {
+    v1::Layer* layer = job.graph.add_layers();
+    layer->set_name(name);
+    layer->set_type(type);
+    if (type == "linear") {
+      layer->add_args()->set_name("out");
+      layer->mutable_args(0)->set_int_value(5);
+    }
+    for (const std::string& input : inputs) layer->add_inputs(input);
+  };
+  add("a", "linear", {"x"});
+  add("b", "linear", {"a"});
+  add("c", "linear", {"a"});
+  add("d", "linear", {"a"});
+  add("s1", "add", {"b", "c"});
+  add("s2", "add", {"s1", "d"});
+  add("e", "add", {"s2", "a"});
+  add("loss", "softmax_cross_entropy", {"e", "y"});
+  const LocalPipeline::Result one = RunWell(job.Cut(1));
+  for (const std::vector<int>& cuts :
+       {std::vector<int>{3}, {1, 3}, {2, 5}, {1, 3, 6}, {1, 2, 3, 4, 5, 6}}) {
+    CAPTURE(cuts);
+    LocalPipeline::Options options = job.Cut(1);
+    options.plan = PlanWithCuts(job.spec, job.graph, cuts);
+    const LocalPipeline::Result result = RunWell(options);
+    CHECK(absl::StrJoin(DifferentTensors(one.tensors, result.tensors), " ") ==
+          "");
+    CheckSame(result, RunPlain(JobFor(options), DrainsOf(TracesOf(result))));
+  }
+}
+
 TEST_CASE("adam: its moments and its count of updates are the oracle's") {
   TestJob job = CnnBatchNormJob();
   job.spec.mutable_optimizer()->Clear();
