@@ -27,7 +27,7 @@ double ComputeSeconds(const Workload& work, const StageCut& cut) {
   return seconds;
 }
 
-std::vector<SeatRequest> Requests(const Workload& work,
+std::vector<SeatRequest> Requests(const Workload& work, const DevicePool& pool,
                                   const std::vector<StageCut>& cuts,
                                   const std::vector<std::vector<int>>& pinned) {
   std::vector<SeatRequest> requests;
@@ -36,6 +36,12 @@ std::vector<SeatRequest> Requests(const Workload& work,
     request.seconds = ComputeSeconds(work, cuts[s]) / cuts[s].replicas;
     request.replicas = cuts[s].replicas;
     if (!pinned.empty()) request.pinned = pinned[s];
+    if (s > 0) {
+      const double bytes = work.CutBytes(cuts[s].first - 1) / work.microbatches;
+      const double messages = 2.0 * work.microbatches;
+      request.near_seconds = messages * MessageWork(pool.within_node, bytes);
+      request.apart_seconds = messages * MessageWork(pool.between_nodes, bytes);
+    }
     requests.push_back(std::move(request));
   }
   return requests;
@@ -146,7 +152,8 @@ absl::StatusOr<Candidate> Judge(const Planner& planner,
   candidate.cuts = cuts;
   ASSIGN_OR_RETURN(
       candidate.seats,
-      AssignSeats(planner.pool, Requests(planner.work, cuts, pinned),
+      AssignSeats(planner.pool,
+                  Requests(planner.work, planner.pool, cuts, pinned),
                   planner.data_nodes));
   RETURN_IF_ERROR(CheckMemory(planner, cuts, candidate.seats));
   ASSIGN_OR_RETURN(candidate.prediction,

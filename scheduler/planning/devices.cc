@@ -15,7 +15,7 @@ namespace {
 // Most seats for which every arrangement is looked at.
 constexpr size_t kSearchedSeats = 8;
 // Loads closer than this are as good as equal.
-constexpr double kSameLoad = 1.02;
+constexpr double kSameLoad = 1.05;
 // At most, at each end of a message: a system call with its wake-up, and bytes
 // through memory.
 constexpr double kCallSeconds = 30e-6;
@@ -25,6 +25,9 @@ struct Seat {
   int stage;
   double seconds;
   int pinned;  // device, or -1
+  // Between this seat and one of the stage before, at each end.
+  double near_seconds;
+  double apart_seconds;
 };
 
 // Looks for the arrangement with the smallest load, then the one with the
@@ -107,17 +110,25 @@ class Search {
   void Sit(size_t index, int device, double load, int apart) {
     const Seat& seat = seats_[index];
     const PooledDevice& chosen = pool_.devices[device];
-    const double before = group_seconds_[chosen.group];
-    const double seconds = std::max(seat.seconds, 1e-12);
-    group_seconds_[chosen.group] += seconds;
-    const double next_load = std::max(
-        {load, seconds,
-         group_seconds_[chosen.group] / pool_.groups[chosen.group].cores});
+    const std::vector<double> before = group_seconds_;
+    group_seconds_[chosen.group] += std::max(seat.seconds, 1e-12);
     int next_apart = apart;
     for (size_t other = 0; other < index; ++other) {
-      const bool neighbours = seat.stage - seats_[other].stage <= 1;
-      const int node = pool_.devices[chosen_[other]].node;
-      if (neighbours && node != chosen.node) ++next_apart;
+      const int distance = seat.stage - seats_[other].stage;
+      if (distance > 1) continue;
+      const PooledDevice& neighbour = pool_.devices[chosen_[other]];
+      const bool same_node = neighbour.node == chosen.node;
+      if (!same_node) ++next_apart;
+      if (distance == 0) continue;
+      const double messages =
+          same_node ? seat.near_seconds : seat.apart_seconds;
+      group_seconds_[chosen.group] += messages;
+      group_seconds_[neighbour.group] += messages;
+    }
+    double next_load = std::max(load, seat.seconds);
+    for (size_t group = 0; group < group_seconds_.size(); ++group) {
+      next_load = std::max(next_load,
+                           group_seconds_[group] / pool_.groups[group].cores);
     }
     if (!count_apart_ || next_load <= limit_) {
       chosen_[index] = device;
@@ -127,7 +138,7 @@ class Search {
       --node_seats_[chosen.node];
       taken_[device] = seat.pinned >= 0;
     }
-    group_seconds_[chosen.group] = before;
+    group_seconds_ = before;
   }
 
   const DevicePool& pool_;
@@ -288,9 +299,13 @@ absl::StatusOr<std::vector<std::vector<int>>> AssignSeats(
     const std::vector<std::string>& data_nodes) {
   std::vector<Seat> seats;
   for (size_t s = 0; s < stages.size(); ++s) {
+    const double pairs =
+        stages[s].replicas * (s == 0 ? 1.0 : stages[s - 1].replicas);
     for (int q = 0; q < stages[s].replicas; ++q) {
       seats.push_back({static_cast<int>(s), stages[s].seconds,
-                       stages[s].pinned.empty() ? -1 : stages[s].pinned[q]});
+                       stages[s].pinned.empty() ? -1 : stages[s].pinned[q],
+                       stages[s].near_seconds / pairs,
+                       stages[s].apart_seconds / pairs});
     }
   }
   if (seats.size() > pool.devices.size()) {

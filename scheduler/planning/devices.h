@@ -61,10 +61,14 @@ struct SeatRequest {
   double seconds = 0;  // of computing per minibatch, on each replica
   int replicas = 1;
   std::vector<int> pinned;  // devices, one for each replica, or empty
+  // What the messages with the stage before cost each of the two stages per
+  // minibatch, where they sit on one node and where they do not.
+  double near_seconds = 0;
+  double apart_seconds = 0;
 };
 
 // Devices for each replica of each stage, each used once: group loads balanced
-// first (within 2 %), then neighbours on one node, then in order. Stage 0 sits
+// first (within 5 %), then neighbours on one node, then in order. Stage 0 sits
 // on `data_nodes` (empty: anywhere).
 // FailedPrecondition: more seats than devices, or than devices on data nodes.
 // REQUIRES: pinned devices are valid and distinct.
