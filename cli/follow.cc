@@ -42,7 +42,7 @@ class Progress {
       const int tenth = static_cast<int>(10 * job.step() / job.total_steps());
       if (tenth <= tenth_) return;
       tenth_ = tenth;
-      out_.Text(JobLine(job));
+      out_.Text(absl::StrCat("  ", ProgressLine(job)));
       return;
     }
     if (now < next_) return;

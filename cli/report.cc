@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -68,20 +69,27 @@ std::string JobLine(const v1::Job& job) {
   std::string text =
       absl::StrCat(job.name(), "  ", job.id(), "  ", StateText(job));
   if (job.attempt() > 1) absl::StrAppend(&text, "  attempt ", job.attempt());
+  return text;
+}
+
+std::string ProgressLine(const v1::Job& job) {
+  std::vector<std::string> parts;
   if (job.total_steps() > 0) {
-    absl::StrAppendFormat(&text, "  step %s/%s (%.1f%%)",
-                          WithThousands(job.step()),
-                          WithThousands(job.total_steps()),
-                          100.0 * job.step() / job.total_steps());
+    parts.push_back(
+        absl::StrFormat("step %s/%s (%.1f%%)", WithThousands(job.step()),
+                        WithThousands(job.total_steps()),
+                        100.0 * static_cast<double>(job.step()) /
+                            static_cast<double>(job.total_steps())));
   }
   if (job.samples_per_second() > 0) {
-    absl::StrAppendFormat(&text, "  %.0f samples/s", job.samples_per_second());
+    parts.push_back(
+        absl::StrFormat("%.0f samples/s", job.samples_per_second()));
   }
   if (!IsTerminal(job.state()) && job.eta_seconds() > 0) {
-    absl::StrAppend(&text, "  ETA ", FormatSeconds(job.eta_seconds()));
+    parts.push_back(absl::StrCat("ETA ", FormatSeconds(job.eta_seconds())));
   }
-  if (job.loss() > 0) absl::StrAppendFormat(&text, "  loss %.4f", job.loss());
-  return text;
+  if (job.loss() > 0) parts.push_back(absl::StrFormat("loss %.4f", job.loss()));
+  return absl::StrJoin(parts, "  ");
 }
 
 std::string JobSummary(const v1::Job& job, int width) {
@@ -179,7 +187,9 @@ std::string JobSummary(const v1::Job& job, int width) {
 }
 
 std::string StatusPage(const v1::Job& job, int width) {
-  std::string out = JobLine(job) + "\n";
+  std::string out = absl::StrCat(JobLine(job), "\n");
+  const std::string progress = ProgressLine(job);
+  if (!progress.empty()) absl::StrAppend(&out, progress, "\n");
   if (!job.message().empty()) {
     absl::StrAppend(&out, job.reason(), job.reason().empty() ? "" : ": ",
                     SafeText(job.message()), "\n");

@@ -13,8 +13,10 @@ namespace pipework {
 // "RUNNING", "RUNNING (evaluating)".
 std::string StateText(const v1::Job& job);
 
-// One line: name, id, state, step, speed, ETA, loss.
+// One line: name, id, state.
 std::string JobLine(const v1::Job& job);
+// One line: step, speed, ETA, loss; empty before there are any.
+std::string ProgressLine(const v1::Job& job);
 
 // The closing summary: verdict, accuracy and loss per epoch, stages with
 // their times and bytes, predicted beside measured, checkpoint.

@@ -140,6 +140,23 @@ int Executors(const v1::JobSpec& spec) {
   return executors == 0 ? 4 : executors;
 }
 
+// Copies the executors' operation logs from below `nodes` to `logs`.
+absl::Status KeepLogs(const std::string& nodes, const std::string& logs) {
+  std::error_code error;
+  fs::create_directories(logs, error);
+  for (const auto& entry : fs::recursive_directory_iterator(nodes, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "oplog-")) {
+      fs::copy_file(entry.path(), logs + "/" + name, error);
+    }
+  }
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(
+        "verify: operation logs cannot be copied: ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
 // Runs `pipe-runner --oracle FILE`; its standard output goes to `answer`.
 absl::Status RunOracle(const std::string& request, const std::string& answer) {
   ASSIGN_OR_RETURN(std::string runner, SiblingBinary("pipe-runner"));
@@ -233,6 +250,9 @@ int Verify(Invocation& invocation) {
   follow.metrics_file = (*folder)->path() + "/steps.jsonl";
   follow.interrupted = [] { return Interrupts() > 0; };
   const auto job = FollowJob(client, created->id(), out, follow);
+  // A daemon that stops removes the files of its jobs.
+  const std::string logs = (*folder)->path() + "/operation-logs";
+  const absl::Status kept = KeepLogs((*folder)->path() + "/nodes", logs);
   (*cluster)->Stop(15);
   if (!job.ok()) return out.Error(job.status());
   if (job->state() != v1::SUCCEEDED) {
@@ -241,22 +261,13 @@ int Verify(Invocation& invocation) {
                                   StateText(*job), ": ", job->message()));
   }
 
+  if (!kept.ok()) return out.Error(kept);
   v1::OracleRequest oracle;
   *oracle.mutable_spec() = spec;
   *oracle.mutable_plan() = job->plan();
   oracle.set_checkpoint(job->checkpoint());
   oracle.set_steps(job->step());
-  std::error_code error;
-  for (const auto& entry :
-       fs::recursive_directory_iterator((*folder)->path() + "/nodes", error)) {
-    if (absl::StartsWith(entry.path().filename().string(), "oplog-")) {
-      const std::string parent = entry.path().parent_path().string();
-      if (oracle.log_folders_size() == 0 ||
-          oracle.log_folders(oracle.log_folders_size() - 1) != parent) {
-        oracle.add_log_folders(parent);
-      }
-    }
-  }
+  oracle.add_log_folders(logs);
   const auto steps = JobStoreReader::Open((*folder)->path());
   if (steps.ok()) {
     const auto read = (*steps)->Steps(job->id());

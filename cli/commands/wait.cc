@@ -107,7 +107,7 @@ int Wait(Invocation& invocation) {
     }
     worst = std::max(worst, code);
     out.Json(*job, "Job");
-    out.Text(JobLine(*job));
+    out.Text(absl::StrCat(JobLine(*job), "  ", ProgressLine(*job)));
   }
   return worst;
 }
