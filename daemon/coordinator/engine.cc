@@ -179,7 +179,13 @@ void Engine::SetReason(Entry& entry, const std::string& reason,
   if (entry.job.reason() == reason && entry.job.message() == message) return;
   entry.job.set_reason(reason);
   entry.job.set_message(message);
-  Changed(entry);
+  if (entry.job.state() != v1::QUEUED) {
+    Changed(entry);
+    return;
+  }
+  // Told, but not stored: the whole queue moves up whenever a job ends.
+  entry.job.set_revision(entry.job.revision() + 1);
+  entry.publish = true;
 }
 
 bool Engine::Move(Entry& entry, JobTrigger trigger, const std::string& reason,

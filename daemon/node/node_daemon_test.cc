@@ -71,6 +71,11 @@ class FakeCoordinator : public v1::NodeControl::Service {
     while (stream->Read(&message)) {
       std::lock_guard<std::mutex> lock(mutex_);
       messages_.push_back(message);
+      if (acknowledges && message.sequence() > 0) {
+        v1::CoordinatorMessage acknowledgement;
+        acknowledgement.set_acknowledged(message.sequence());
+        stream->Write(acknowledgement);
+      }
       changed_.notify_all();
     }
     std::lock_guard<std::mutex> lock(mutex_);
@@ -159,6 +164,7 @@ class FakeCoordinator : public v1::NodeControl::Service {
   v1::CoordinatorMessage::Welcome welcome_;
   int puts_ = 0;
   int refuse_puts = 0;
+  bool acknowledges = true;
   int closed_ = 0;
 
  private:
@@ -329,6 +335,7 @@ TEST_CASE(
     "told later") {
   Folder folder;
   auto coordinator = std::make_unique<FakeCoordinator>();
+  coordinator->acknowledges = false;
   const int port = coordinator->port();
   auto daemon = StartDaemon(OptionsFor(*coordinator, folder));
   REQUIRE(coordinator->Await([&] { return coordinator->hellos_.size() == 1; }));
