@@ -65,6 +65,8 @@ struct EngineOptions {
   absl::Duration drain_grace = absl::Seconds(8);
   // For the shards of the last checkpoint to arrive.
   absl::Duration upload_limit = absl::Minutes(2);
+  // ... of one that was saved on the way to another end.
+  absl::Duration late_shards = absl::Seconds(12);
   // For devices to come back before a recovering job is given up.
   absl::Duration recover_limit = absl::Seconds(15);
   absl::Duration ack_period = absl::Milliseconds(200);

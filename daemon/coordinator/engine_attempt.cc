@@ -233,8 +233,9 @@ void Engine::TendEnding(Entry& entry) {
     return;
   }
   // A checkpoint that was written on the way is worth a short wait.
-  if (could && now < entry.ending_at + absl::Seconds(5) &&
-      next == v1::CANCELLED) {
+  if (could && now < entry.ending_at + options_.late_shards &&
+      (next == v1::CANCELLED ||
+       entry.record.ending_reason() == "NODE_LEAVING")) {
     return;
   }
   Conclude(entry);
@@ -346,9 +347,11 @@ void Engine::RestoreUploads(Entry& entry) {
     }
   }
   for (auto& [step, upload] : entry.uploads) {
+    // As BeginCheckpoint named it; one that is not there is begun anew.
     upload.partial =
-        absl::StrCat(entry.job.folder(), "/checkpoints/.partial-step-", step,
-                     "-a", entry.job.attempt());
+        absl::StrCat(entry.job.folder(), "/checkpoints/.partial-",
+                     CheckpointFolderName(step), "-a", entry.job.attempt());
+    if (!FileExists(upload.partial)) upload.shards.clear();
   }
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/coordinator/scripted_node.h"
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
+#include "kernels/tensor.h"
 
 namespace pipework {
 namespace {
@@ -696,6 +697,151 @@ TEST_CASE("engine: stage 0 goes where the data is") {
   world.Pump();
   REQUIRE(world.State(id) == v1::RUNNING);
   CHECK(LeaderNode(world.Job(id).placement()) == "n2");
+}
+
+// What a node and its runner do for a checkpoint of one shard.
+v1::Shard PutShard(World& world, const std::string& id, int attempt,
+                   int64_t step) {
+  v1::Shard named;
+  named.set_file("stage-0.safetensors");
+  auto folder = world.engine().BeginShard(id, attempt, step, named);
+  INFO(folder.status().message());
+  REQUIRE(folder.ok());
+  NamedTensor tensor;
+  tensor.name = "fc1.weight";
+  auto zeros = Tensor::Zeros(*MakeHostAllocator(0), Shape({2}), DType::kF32,
+                             MemoryUse::kWeights);
+  REQUIRE(zeros.ok());
+  tensor.tensor = *zeros;
+  auto shard = WriteShard(*folder, "stage-0.safetensors", 0, {&tensor, 1});
+  INFO(shard.status().message());
+  REQUIRE(shard.ok());
+  REQUIRE(world.engine().ShardStored(id, attempt, step, *shard).ok());
+  return *shard;
+}
+
+v1::RunnerReport CheckpointReady(const std::string& id, int64_t step) {
+  v1::RunnerReport report;
+  v1::Manifest* manifest = report.mutable_checkpoint()->mutable_manifest();
+  manifest->set_format_version(1);
+  manifest->set_job(id);
+  manifest->set_attempt(1);
+  manifest->set_step(step);
+  manifest->set_test_accuracy(-1);
+  manifest->add_shards()->set_file("stage-0.safetensors");
+  return report;
+}
+
+TEST_CASE(
+    "engine: a checkpoint is published when manifest and shards are there, in "
+    "any order") {
+  for (const bool manifest_first : {true, false}) {
+    CAPTURE(manifest_first);
+    World world;
+    world.AddNode(Named("n1"));
+    const std::string id = world.Submit(ScriptedSpec("a", 1)).id();
+    world.Pump();
+    const auto say = [&] {
+      world.Say(world.node(0),
+                world.node(0).Report(id, 1, CheckpointReady(id, 10)));
+    };
+    if (manifest_first) say();
+    PutShard(world, id, 1, 10);
+    world.Pump();
+    CHECK(world.Job(id).checkpoint().empty() == !manifest_first);
+    if (!manifest_first) say();
+    world.Pump();
+    CHECK(world.Job(id).checkpoint_step() == 10);
+    CHECK(VerifyCheckpoint(world.Job(id).checkpoint()).ok());
+  }
+}
+
+TEST_CASE(
+    "engine: a job has succeeded only when its last checkpoint is published") {
+  World world;
+  world.AddNode(Named("n1"));
+  const std::string id = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  world.Say(world.node(0),
+            world.node(0).Report(id, 1, CheckpointReady(id, 20)));
+  world.Say(world.node(0), world.node(0).Finished(id, 1, true));
+  world.Say(world.node(0), world.node(0).Gone(id, 1, 0));
+  world.Pass(absl::Seconds(3));
+  CHECK(world.State(id) == v1::RUNNING);
+  SECTION("the shard comes") {
+    PutShard(world, id, 1, 20);
+    world.Pump();
+    CHECK(world.State(id) == v1::SUCCEEDED);
+  }
+  SECTION("the shard comes after a restart of the coordinator") {
+    world.RestartEngine();
+    world.Connect(world.node(0));
+    PutShard(world, id, 1, 20);
+    world.Pump();
+    CHECK(world.State(id) == v1::SUCCEEDED);
+  }
+  SECTION("the shard does not come") {
+    world.Pass(absl::Minutes(3));
+    CHECK(world.State(id) == v1::FAILED);
+    CHECK(world.Job(id).reason() == "CHECKPOINT_LOST");
+  }
+}
+
+TEST_CASE("engine: a shard that came before a restart is not asked for again") {
+  World world;
+  world.AddNode(Named("n1"));
+  const std::string id = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  PutShard(world, id, 1, 10);
+  world.RestartEngine();
+  world.Connect(world.node(0));
+  world.Say(world.node(0),
+            world.node(0).Report(id, 1, CheckpointReady(id, 10)));
+  world.Pump();
+  CHECK(world.Job(id).checkpoint_step() == 10);
+}
+
+TEST_CASE(
+    "engine: the next attempt resumes from the newest checkpoint that is "
+    "whole") {
+  World world;
+  world.AddNode(Named("n1"));
+  v1::JobSpec spec = ScriptedSpec("a", 1);
+  spec.mutable_restart()->set_max(1);
+  spec.mutable_checkpoint()->set_keep(3);
+  const std::string id = world.Submit(spec).id();
+  world.Pump();
+  for (int64_t step : {5, 10}) {
+    PutShard(world, id, 1, step);
+    world.Say(world.node(0),
+              world.node(0).Report(id, 1, CheckpointReady(id, step)));
+    world.Pump();
+  }
+  REQUIRE(world.Job(id).checkpoint_step() == 10);
+  int64_t expected = 10;
+  SECTION("the newest") {}
+  SECTION("the one before, where the newest is damaged") {
+    std::ofstream(world.Job(id).checkpoint() + "/stage-0.safetensors",
+                  std::ios::app)
+        << "rubbish";
+    expected = 5;
+  }
+  SECTION("not one that lacks its manifest") { PutShard(world, id, 1, 15); }
+  world.Say(world.node(0), world.node(0).Gone(id, 1, SIGKILL));
+  world.Pass(absl::Seconds(1));
+  const v1::Job job = world.Job(id);
+  REQUIRE(job.attempts_size() == 2);
+  CHECK(job.attempts(1).from_step() == expected);
+  CHECK(job.step() == expected);
+  const auto& setup = world.node(0).seen;
+  int64_t told = -1;
+  for (const v1::CoordinatorMessage& message : setup) {
+    if (message.has_start_runner() &&
+        message.start_runner().setup().attempt() == 2) {
+      told = message.start_runner().setup().resume().step();
+    }
+  }
+  CHECK(told == expected);
 }
 
 TEST_CASE("engine: reports of an attempt that is over change nothing") {

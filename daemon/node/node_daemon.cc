@@ -17,6 +17,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -297,7 +298,8 @@ class NodeDaemon::Impl final : private SessionHandler {
   bool in_session_ = false;   // guarded by mutex_
   absl::Duration heartbeat_;  // guarded by mutex_
   std::atomic<bool> stopped_{false};
-  std::atomic<int> alive_{0};  // runners
+  std::atomic<int> alive_{0};    // runners
+  std::atomic<int> uploads_{0};  // shards on their way
 
   // The loop's.
   std::map<Key, std::unique_ptr<Runner>> runners_;
@@ -788,7 +790,14 @@ void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
 // Until the coordinator has it, or does not want it any more.
 void NodeDaemon::Impl::Upload(const v1::RunnerRef& ref,
                               v1::RunnerReport::ShardReady ready) {
+  ++uploads_;
   pool_->Run([this, ref, ready = std::move(ready)] {
+    // However this ends, whoever waits for uploads looks again.
+    const absl::Cleanup done = [this] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      --uploads_;
+      changed_.notify_all();
+    };
     const absl::Time begin = MonotonicNow();
     absl::Duration wait = kFirstRetry;
     for (;;) {
@@ -805,21 +814,20 @@ void NodeDaemon::Impl::Upload(const v1::RunnerRef& ref,
           absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
           absl::IsCancelled(status) || absl::IsResourceExhausted(status);
       std::unique_lock<std::mutex> lock(mutex_);
-      if (!later || stopping_) {
+      const bool stopping = stopping_;
+      if (!later || stopping) {
+        lock.unlock();
         spdlog::warn("{}: shard {} of step {} is not uploaded: {}", Label(ref),
                      ready.shard().file(), ready.step(),
                      std::string(status.message()));
         return;
       }
-      if (WaitUntil(changed_, lock, MonotonicNow() + wait,
-                    [this] { return stopping_; })) {
-        continue;
-      }
+      WaitUntil(changed_, lock, MonotonicNow() + wait,
+                [this] { return stopping_; });
+      lock.unlock();
       wait = std::min(wait * 2, kLastRetry);
       if (MonotonicNow() - begin > absl::Minutes(1)) {
-        // The pool is small: give others a turn.
-        lock.unlock();
-        Upload(ref, ready);
+        Upload(ref, ready);  // the pool is small: give others a turn
         return;
       }
     }
@@ -887,7 +895,14 @@ void NodeDaemon::Impl::Stop(bool polite) {
     std::lock_guard<std::mutex> lock(mutex_);
     connected = in_session_;
   }
-  if (connected) reports_.AwaitEmpty(MonotonicNow() + absl::Seconds(2));
+  if (connected) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    WaitUntil(changed_, lock,
+              MonotonicNow() + (polite ? absl::Seconds(5) : absl::Seconds(1)),
+              [this] { return uploads_ == 0; });
+    lock.unlock();
+    reports_.AwaitEmpty(MonotonicNow() + absl::Seconds(2));
+  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
