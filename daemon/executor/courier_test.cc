@@ -85,14 +85,17 @@ TEST_CASE("courier: a wait for a unit that is not run is given up") {
           .status()));
   // Also when the stop comes from the leader while it waits.
   Three other;
-  std::thread waiting([&other] {
-    const auto tensor =
-        other.last.Receive(Three::Forward(kMiddle, 7), Shape{2}, DType::kF32);
-    CHECK(absl::IsCancelled(tensor.status()));
+  absl::Status status;
+  std::thread waiting([&other, &status] {
+    status =
+        other.last.Receive(Three::Forward(kMiddle, 7), Shape{2}, DType::kF32)
+            .status();
   });
   other.leader.StopBefore(7);
-  REQUIRE(other.leader.SendControl(kLast, "stop").ok());
+  const absl::Status sent = other.leader.SendControl(kLast, "stop");
   waiting.join();
+  CHECK(sent.ok());
+  CHECK(absl::IsCancelled(status));
 }
 
 TEST_CASE("courier: a stop ends no wait that does not depend on a unit") {
@@ -132,18 +135,20 @@ TEST_CASE("courier: a late peer's error names both ends, unit and minibatch") {
 
 TEST_CASE("courier: an abort ends a wait at once, as a peer's end") {
   Three three;
-  std::thread waiting([&three] {
-    const absl::Status status =
+  absl::Status status;
+  std::thread waiting([&three, &status] {
+    status =
         three.last.Receive(Three::Forward(kMiddle, 1), Shape{2}, DType::kF32)
             .status();
-    CHECK(IsCausedByPeer(status));
-    CHECK(ReasonOf(status) == "PEER_LOST");
-    CHECK_THAT(std::string(status.message()), Catch::Contains("it burns"));
   });
   while (three.last.waiting_for().empty()) std::this_thread::yield();
-  CHECK_THAT(three.last.waiting_for(), Catch::Contains("s1.r0"));
+  const std::string waits = three.last.waiting_for();
   three.plane->Abort(absl::UnavailableError("it burns"));
   waiting.join();
+  CHECK_THAT(waits, Catch::Contains("s1.r0"));
+  CHECK(IsCausedByPeer(status));
+  CHECK(ReasonOf(status) == "PEER_LOST");
+  CHECK_THAT(std::string(status.message()), Catch::Contains("it burns"));
   CHECK(three.last.waiting_for() == "");
 }
 

@@ -1,5 +1,8 @@
 #include "daemon/executor/operation_log.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -44,10 +47,21 @@ TEST_CASE(
   CHECK(absl::IsUnavailable(opened));
   CHECK_THAT(std::string(opened.message()),
              Catch::Contains("/no/such/folder/oplog"));
+
+  // A disk that is full: this process may write nothing for a moment.
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/full";
   OperationLog full(2);
-  REQUIRE(full.OpenFile("/dev/full").ok());
+  REQUIRE(full.OpenFile(path).ok());
   full.Append(Forward(1));
-  CHECK(absl::IsUnavailable(full.CloseFile()));
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit nothing{0, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &nothing) == 0);
+  const absl::Status closed = full.CloseFile();
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(absl::IsUnavailable(closed));
+  CHECK_THAT(std::string(closed.message()), Catch::Contains(path));
 }
 
 TEST_CASE("operation log: another thread may look while it is written") {
