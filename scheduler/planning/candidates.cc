@@ -20,6 +20,10 @@ namespace {
 // Most steps of the partitioner for each of several numbers of devices.
 constexpr double kManyCells = 2e8;
 constexpr int kMostStages = 16;
+// Steps closer than this are as good as equal. Replicas cost updates, so where
+// the number of stages is pinned they have to bring more.
+constexpr double kSameStep = 1.01;
+constexpr double kSamePinnedStep = 1.1;
 
 double ComputeSeconds(const Workload& work, const StageCut& cut) {
   double seconds = 0;
@@ -255,9 +259,10 @@ absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
   for (const Candidate& candidate : candidates) {
     shortest = std::min(shortest, candidate.prediction.step_seconds);
   }
-  const auto rank = [shortest](const Candidate& candidate) {
+  const double same = pins.stage_count > 0 ? kSamePinnedStep : kSameStep;
+  const auto rank = [shortest, same](const Candidate& candidate) {
     const double step = candidate.prediction.step_seconds;
-    const bool as_good = step <= 1.01 * shortest;
+    const bool as_good = step <= same * shortest;
     return std::make_tuple(!as_good, as_good ? candidate.devices() : 0,
                            as_good ? candidate.cuts.size() : 0, step);
   };

@@ -51,7 +51,8 @@ absl::StatusOr<Candidate> CandidateOf(
 absl::StatusOr<Candidate> PaperCandidate(const Planner& planner);
 
 // All that are worth a simulation, the best first: the shortest step, and of
-// those within 1 % of it the one with the fewest devices, then stages.
+// those within 1 % of it (10 % where the number of stages is pinned) the one
+// with the fewest devices, then stages.
 // The error of the most hopeful one where none is feasible.
 absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
                                                   const Pins& pins);

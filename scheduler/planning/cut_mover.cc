@@ -103,8 +103,8 @@ class CutMover {
       busiest = std::max(busiest, load);
       squares += load * load;
     }
-    // The weights only order what is nearly equal in what stands before.
-    return busiest + 0.01 * (slowest + std::sqrt(squares));
+    // Even stages hide each other's waiting; balance orders the rest.
+    return busiest + 0.2 * slowest + 0.01 * std::sqrt(squares);
   }
 
   // What each end of the cut after stage s spends on its messages, there and
