@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "kernels/optimizers/learning_rate.h"
 #include "proto/check.h"
+#include "spdlog/spdlog.h"
 
 namespace pipework {
 namespace {
@@ -246,7 +247,11 @@ absl::Status Conductor::Finished(const Leg& leg,
     state_.saved_step = state_.step;
     saved_at_ = MonotonicNow();
     save_status_ = saved;
-    if (saved.ok()) {
+    if (!saved.ok()) {
+      spdlog::warn("job {}: checkpoint of step {} was not written: {}",
+                   options_.manifest.job(), state_.step,
+                   std::string(saved.message()));
+    } else {
       v1::RunnerReport report;
       v1::Manifest* manifest = report.mutable_checkpoint()->mutable_manifest();
       *manifest = options_.manifest;
