@@ -120,6 +120,14 @@ absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
                                                   : pipeline->stage_count();
     batch->set_microbatches(2 * std::max(1, count));
   }
+  if (takes_microbatches && microbatches == 0) {
+    // A minibatch that its parts divide: the next larger one.
+    const int64_t first = pipeline->stages_size() > 0
+                              ? std::max(1, pipeline->stages(0).replicas())
+                              : 1;
+    const int64_t parts = std::max<int64_t>(1, batch->microbatches()) * first;
+    batch->set_minibatch((batch->minibatch() + parts - 1) / parts * parts);
+  }
   RETURN_IF_ERROR(
       CheckRecipe(recipe, static_cast<int>(batch->microbatches())).status());
   spec->mutable_run()->Clear();
