@@ -290,6 +290,15 @@ std::vector<std::string> Cluster::OwnedBy(const std::string& job) const {
   return devices;
 }
 
+std::vector<std::string> Cluster::OwnersOn(const std::string& node) const {
+  const std::string prefix = absl::StrCat(node, "/");
+  std::set<std::string> owners;
+  for (const auto& [device, owner] : owners_) {
+    if (absl::StartsWith(device, prefix)) owners.insert(owner);
+  }
+  return {owners.begin(), owners.end()};
+}
+
 std::vector<std::string> Cluster::Owners(absl::string_view but) const {
   std::set<std::string> jobs;
   for (const auto& [device, owner] : owners_) {

@@ -90,6 +90,8 @@ class Cluster {
   // Gives back what `job` owns beside `keep`.
   void ReleaseBut(const std::string& job, absl::Span<const std::string> keep);
   std::vector<std::string> OwnedBy(const std::string& job) const;
+  // Whoever owns a device of a node, as ReleaseOn takes it.
+  std::vector<std::string> OwnersOn(const std::string& node) const;
   // Other jobs that own devices, by id.
   std::vector<std::string> Owners(absl::string_view but) const;
 

@@ -15,6 +15,7 @@
 #include "daemon/coordinator/testing_build.h"
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
+#include "kernels/layers/graph_shape.h"
 #include "openssl/sha.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
@@ -353,7 +354,7 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
 }
 
 absl::StatusOr<std::string> CoordinatorCore::ImportCheckpoint(
-    const std::string& from, const std::string& job) {
+    const std::string& from, const std::string& job, const v1::Graph& graph) {
   std::string folder = from;
   if (from.empty() || from[0] != '/') {
     // JOB (its newest) or JOB/STEP.
@@ -388,6 +389,16 @@ absl::StatusOr<std::string> CoordinatorCore::ImportCheckpoint(
                       absl::IsNotFound(manifest.status())
                           ? "CHECKPOINT_NOT_FOUND"
                           : "CHECKPOINT_CORRUPT");
+  }
+  if (graph.layers_size() > 0 && manifest->graph_hash() != GraphHash(graph)) {
+    return WithReason(
+        absl::FailedPreconditionError(MismatchText(
+            absl::StrCat("--from ", from), "network of the checkpoint",
+            absl::StrCat(manifest->graph_hash(), " (job ", manifest->job(),
+                         ", step ", manifest->step(), ")"),
+            absl::StrCat(GraphHash(graph), ", as the spec has it"),
+            "resume with the model and the shape of data that were saved")),
+        "CHECKPOINT_MISMATCH");
   }
   // A copy of its own: the source may be removed by its job's retention.
   const std::string to = absl::StrCat(JobFolder(state_dir_, job), "/from/",
@@ -446,8 +457,9 @@ absl::StatusOr<v1::Job> CoordinatorCore::CreateJob(v1::CreateJobRequest request,
     fresh.id = NewJobId();
   } while (board_.Find(fresh.id, /*exact=*/true).ok());
   if (!request.from_checkpoint().empty()) {
-    ASSIGN_OR_RETURN(fresh.from_folder,
-                     ImportCheckpoint(request.from_checkpoint(), fresh.id));
+    ASSIGN_OR_RETURN(
+        fresh.from_folder,
+        ImportCheckpoint(request.from_checkpoint(), fresh.id, checked.graph));
   }
   fresh.request = std::move(request);
   fresh.request_hash = hash;

@@ -112,8 +112,11 @@ class CoordinatorCore final : private EngineHost {
             const v1::CoordinatorMessage& message) override;
   void Work(std::function<std::function<void()>()> job) override;
 
+  // Copies a checkpoint into the new job's folder; returns the copy.
+  // FailedPrecondition: it is of another network than `graph`.
   absl::StatusOr<std::string> ImportCheckpoint(const std::string& from,
-                                               const std::string& job);
+                                               const std::string& job,
+                                               const v1::Graph& graph);
 
   const std::string state_dir_;
   const Clock& clock_;

@@ -122,7 +122,7 @@ absl::Status Engine::Load() {
                absl::StrCat("the coordinator was started again; the job is ",
                             v1::JobState_Name(entry->job.state())));
     }
-    order_.push_back(id);
+    active_.push_back(id);
     jobs_[id] = std::move(entry);
   }
   RETURN_IF_ERROR(Commit(std::nullopt));
@@ -163,6 +163,15 @@ void Engine::AddEvent(Entry& entry, const std::string& type,
   entry.board_events.push_back(event);
   spdlog::info("job {}: {} {}", entry.job.id(), type, text);
   Changed(entry);
+  if (type != "FAULT") return;
+  // Where people look first.
+  v1::LogLine line;
+  line.set_attempt(entry.job.attempt());
+  line.set_stage(-1);
+  line.set_level("error");
+  line.set_at(event.at());
+  line.set_text(absl::StrCat("first cause: ", text));
+  AppendLog(entry, {line});
 }
 
 void Engine::AppendLog(Entry& entry, std::vector<v1::LogLine> lines) {
@@ -219,7 +228,7 @@ bool Engine::Move(Entry& entry, JobTrigger trigger, const std::string& reason,
 
 absl::Status Engine::Commit(const std::optional<StoredRequest>& request) {
   std::vector<JobChange> changes;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     if (!entry.dirty) continue;
     changes.push_back({&entry.job, &entry.record, entry.events});
@@ -266,7 +275,7 @@ absl::Status Engine::Commit(const std::optional<StoredRequest>& request) {
 }
 
 void Engine::PublishBoard() {
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     // A change of state shows once it is durable; progress shows at once.
     if (!entry.publish || !entry.events.empty() || !entry.stored) continue;
@@ -313,6 +322,11 @@ absl::StatusOr<v1::Job> Engine::Create(NewJob fresh) {
                    FindRequest(fresh.request.request_id(), fresh.request_hash));
   if (known != nullptr) return *known;
   PIPE_CHECK(jobs_.count(fresh.id) == 0);
+  if (active_.size() >= options_.queue_limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the queue: holds ", active_.size(), " jobs, expected fewer than ",
+        options_.queue_limit, "; submit again when some have ended"));
+  }
   auto entry = std::make_unique<Entry>();
   v1::Job& job = entry->job;
   job.set_id(fresh.id);
@@ -326,7 +340,7 @@ absl::StatusOr<v1::Job> Engine::Create(NewJob fresh) {
   job.set_created_at(Now());
   job.set_folder(JobFolder(options_.state_dir, fresh.id));
   std::vector<std::string> ahead;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     if (!IsTerminal(jobs_.at(id)->job.state()) &&
         !HasRunners(jobs_.at(id)->job.state())) {
       ahead.push_back(id);
@@ -348,7 +362,7 @@ absl::StatusOr<v1::Job> Engine::Create(NewJob fresh) {
 
   Entry& kept = *entry;
   jobs_[fresh.id] = std::move(entry);
-  order_.push_back(fresh.id);
+  active_.push_back(fresh.id);
   AddEvent(kept, "STATE", absl::StrCat("QUEUED: ", job.message()));
   std::optional<StoredRequest> request;
   if (!fresh.request.request_id().empty()) {
@@ -358,7 +372,7 @@ absl::StatusOr<v1::Job> Engine::Create(NewJob fresh) {
   const absl::Status status = Commit(request);
   if (!status.ok()) {
     // Nothing is stored, so there is no such job.
-    order_.pop_back();
+    active_.pop_back();
     jobs_.erase(fresh.id);
     return status;
   }
@@ -368,14 +382,9 @@ absl::StatusOr<v1::Job> Engine::Create(NewJob fresh) {
 }
 
 absl::StatusOr<v1::Job> Engine::Cancel(const v1::CancelJobRequest& request) {
-  std::vector<const v1::Job*> newest_first;
-  for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
-    newest_first.push_back(&jobs_.at(*id)->job);
-  }
-  ASSIGN_OR_RETURN(const size_t found,
-                   FindReference(newest_first, request.job(),
-                                 /*exact=*/true));
-  Entry& entry = *Find(newest_first[found]->id());
+  ASSIGN_OR_RETURN(const JobSnapshot named,
+                   board_->Find(request.job(), /*exact=*/true));
+  Entry& entry = *Find(named->id());
   const double grace =
       request.grace_seconds() > 0 ? request.grace_seconds() : 10;
   const std::string why =
@@ -419,30 +428,44 @@ void Engine::Tick() {
     answer.set_message("no answer came in time");
     AnswerCommand(id, answer);
   }
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     if (!IsTerminal(entry.job.state())) TendAttempt(entry);
   }
   Schedule();
 
   bool urgent = false;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     urgent = urgent || !jobs_.at(id)->events.empty();
   }
   if (urgent || now >= next_ack_) {
     next_ack_ = now + options_.ack_period;
-    const absl::Status status = Commit(std::nullopt);
-    (void)status;  // told by Commit; the next Tick tries again
+    // An error is told by Commit; the next Tick tries again.
+    if (Commit(std::nullopt).ok() && urgent) {
+      // What the new states promise is sent now.
+      for (const std::string& id : active_) {
+        Entry& entry = *jobs_.at(id);
+        if (HasRunners(entry.job.state())) TendAttempt(entry);
+      }
+    }
   }
-  if (now >= next_nodes_) {
+  if (now >= next_nodes_ || told_version_ != cluster_version_) {
+    told_version_ = cluster_version_;
     next_nodes_ = now + absl::Milliseconds(500);
     // Ages grow though nothing is heard.
-    for (const std::string& id : order_) {
+    for (const std::string& id : active_) {
       if (!IsTerminal(jobs_.at(id)->job.state())) jobs_.at(id)->publish = true;
     }
     board_->PutNodes(cluster_.Describe(now));
   }
   PublishBoard();
+  active_.erase(std::remove_if(active_.begin(), active_.end(),
+                               [this](const std::string& id) {
+                                 const Entry& entry = *jobs_.at(id);
+                                 return IsTerminal(entry.job.state()) &&
+                                        !entry.dirty && !entry.publish;
+                               }),
+                active_.end());
 }
 
 }  // namespace pipework

@@ -70,6 +70,8 @@ struct EngineOptions {
   // For devices to come back before a recovering job is given up.
   absl::Duration recover_limit = absl::Seconds(15);
   absl::Duration ack_period = absl::Milliseconds(200);
+  // Jobs that wait at most; more are refused.
+  size_t queue_limit = 10000;
 };
 
 // A job to make; checked already.
@@ -280,10 +282,13 @@ class Engine {
   Cluster cluster_;
   // Grows when a node or the owner of a device changes.
   int64_t cluster_version_ = 0;
+  int64_t told_version_ = -1;                 // that the board has
   std::map<std::string, uint64_t> sessions_;  // of each node
 
   std::map<std::string, std::unique_ptr<Entry>> jobs_;
-  std::vector<std::string> order_;  // ids, oldest first
+  // Ids of the jobs that are not over, or whose end is not told yet; oldest
+  // first. What happens often looks at these only.
+  std::vector<std::string> active_;
 
   std::map<std::string, NodeAck> acks_;     // durable
   std::map<std::string, NodeAck> handled_;  // not below acks_

@@ -152,18 +152,23 @@ absl::StatusOr<Engine::Session> Engine::OnHello(const v1::Hello& hello,
                                                      : 0);
   session.welcome.set_heartbeat_seconds(
       absl::ToDoubleSeconds(options_.leases.heartbeat));
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     const Entry& entry = *jobs_.at(id);
     const R* runner = entry.attempt.Find(node);
     if (IsTerminal(entry.job.state()) || runner == nullptr ||
         runner->state() == R::GONE) {
-      // Whatever of it still runs there is ended by this welcome.
-      if (IsTerminal(entry.job.state())) cluster_.ReleaseOn(id, node);
       continue;
     }
     v1::RunnerRef* ref = session.welcome.add_runners();
     ref->set_job(id);
     ref->set_attempt(entry.job.attempt());
+  }
+  // Whatever else runs there is ended by this welcome.
+  for (const std::string& owner : cluster_.OwnersOn(node)) {
+    const Entry* entry = Find(owner);
+    if (entry == nullptr || IsTerminal(entry->job.state())) {
+      cluster_.ReleaseOn(owner, node);
+    }
   }
   spdlog::info("node {}: registered with {} devices", node,
                hello.devices_size());
@@ -175,7 +180,7 @@ void Engine::SessionOpen(const std::string& node, uint64_t session) {
   for (const auto& [id, command] : commands_) {
     if (command.node == node) host_->Send(node, session, command.message);
   }
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     const R* runner = entry.attempt.Find(node);
     if (IsTerminal(entry.job.state()) || runner == nullptr ||
@@ -193,7 +198,7 @@ void Engine::OnClosed(const std::string& node, uint64_t session) {
   sessions_.erase(it);
   cluster_.SessionClosed(node, session, clock_.Now());
   ++cluster_version_;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     const R* runner = entry.attempt.Find(node);
     if (IsTerminal(entry.job.state()) || runner == nullptr ||
@@ -210,7 +215,7 @@ void Engine::OnNodeLost(const std::string& node, const std::string& why) {
   spdlog::warn("{}", why);
   ++cluster_version_;
   FailCommands(node, why);
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     if (IsTerminal(entry.job.state())) continue;
     const R* runner = entry.attempt.Find(node);
@@ -223,7 +228,9 @@ void Engine::OnNodeLost(const std::string& node, const std::string& why) {
   }
   // Nothing of any job runs there any more: a daemon takes its runners along,
   // and one that comes back ends those that its welcome does not list.
-  for (const std::string& id : order_) cluster_.ReleaseOn(id, node);
+  for (const std::string& owner : cluster_.OwnersOn(node)) {
+    cluster_.ReleaseOn(owner, node);
+  }
 }
 
 // A daemon that is asked to stop is no fault: its jobs save what they have and
@@ -232,7 +239,7 @@ void Engine::OnLeaving(const std::string& node, const std::string& why) {
   spdlog::info("node {}: leaves: {}", node, why);
   cluster_.SetLeaving(node);
   ++cluster_version_;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     const R* runner = entry.attempt.Find(node);
     if (!HasRunners(entry.job.state()) || runner == nullptr ||

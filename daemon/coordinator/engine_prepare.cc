@@ -107,11 +107,11 @@ absl::StatusOr<v1::Profile> Engine::KnownProfile(const v1::JobSpec& spec,
 
 void Engine::Schedule() {
   std::vector<std::string> ahead;
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     if (jobs_.at(id)->preparation != nullptr) ahead.push_back(id);
   }
   bool first = ahead.empty();
-  for (const std::string& id : order_) {
+  for (const std::string& id : active_) {
     Entry& entry = *jobs_.at(id);
     const v1::JobState state = entry.job.state();
     const bool recovering =
