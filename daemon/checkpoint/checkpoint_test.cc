@@ -311,12 +311,13 @@ TEST_CASE(
   for (const SafetensorsEntry& entry : exported->header().entries) {
     names.push_back(absl::StrCat(entry.name, " ", entry.TypeText()));
   }
+  // By name, whatever shards they come from; eight-byte numbers first.
   CHECK(names == std::vector<std::string>{
-                     "bn1.num_batches_tracked I64[]",
-                     "conv1.weight F32[4,1,3,3]", "conv1.bias F32[4]",
-                     "bn1.weight F32[4]", "bn1.bias F32[4]",
+                     "bn1.num_batches_tracked I64[]", "bn1.bias F32[4]",
                      "bn1.running_mean F32[4]", "bn1.running_var F32[4]",
-                     "fc.weight F32[2,5]", "fc.bias F32[2]"});
+                     "bn1.weight F32[4]", "conv1.bias F32[4]",
+                     "conv1.weight F32[4,1,3,3]", "fc.bias F32[2]",
+                     "fc.weight F32[2,5]"});
   CHECK(exported->header().metadata.at("format") == "pt");
   float bias[2];
   REQUIRE(exported->Read(*exported->Find("fc.bias"), 0, 8, bias).ok());
@@ -328,7 +329,11 @@ TEST_CASE(
   CHECK(count == 0);
 
   CHECK(absl::IsAlreadyExists(ExportCheckpoint(*folder, file, false)));
+  CHECK(absl::IsAlreadyExists(ExportCheckpoint(*folder, temp.path(), true)));
   CHECK(ExportCheckpoint(*folder, file, true).ok());
+  // Never in the place of a folder or a device.
+  CHECK(absl::IsAlreadyExists(ExportCheckpoint(*folder, *folder, true)));
+  CHECK(absl::IsAlreadyExists(ExportCheckpoint(*folder, "/dev/null", true)));
   Change(*folder + "/stage-1.safetensors",
          [](std::string* s) { s->back() ^= 1; });
   CHECK(absl::IsDataLoss(ExportCheckpoint(*folder, file, true)));

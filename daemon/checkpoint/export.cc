@@ -1,5 +1,7 @@
 // One file for PyTorch out of a checkpoint.
-#include <set>
+#include <sys/stat.h>
+
+#include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +30,12 @@ struct Source {
 
 absl::Status ExportCheckpoint(const std::string& folder,
                               const std::string& file, bool overwrite) {
+  // A rename into place would put a file where a device or a folder is.
+  struct stat there {};
+  if (::stat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(file, ": is not a regular file; choose another name"));
+  }
   if (!overwrite && FileExists(file)) {
     return absl::AlreadyExistsError(
         absl::StrCat(file,
@@ -37,7 +45,6 @@ absl::Status ExportCheckpoint(const std::string& folder,
   ASSIGN_OR_RETURN(const v1::Manifest manifest, VerifyCheckpoint(folder));
   std::vector<SafetensorsFile> files;
   files.reserve(manifest.shards_size());
-  std::vector<SafetensorsEntry> entries;
   std::vector<Source> sources;
   for (const v1::Shard& shard : manifest.shards()) {
     ASSIGN_OR_RETURN(SafetensorsFile opened,
@@ -45,10 +52,16 @@ absl::Status ExportCheckpoint(const std::string& folder,
     files.push_back(std::move(opened));
     for (const SafetensorsEntry& entry : files.back().header().entries) {
       if (absl::StartsWith(entry.name, kOptimizerPrefix)) continue;
-      entries.push_back(entry);
       sources.push_back({&files.back(), &entry});
     }
   }
+  // By name: the file is the same however many stages wrote the checkpoint.
+  std::sort(sources.begin(), sources.end(),
+            [](const Source& a, const Source& b) {
+              return a.entry->name < b.entry->name;
+            });
+  std::vector<SafetensorsEntry> entries;
+  for (const Source& source : sources) entries.push_back(*source.entry);
   // PyTorch counts the batches of a batch norm; load_state_dict(strict=True)
   // wants the count, and nothing reads it where momentum is set. Eight-byte
   // numbers go first, so that every tensor is aligned.

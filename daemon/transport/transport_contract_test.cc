@@ -249,7 +249,7 @@ TEST_CASE(
 }
 
 TEST_CASE("transport: both sides send 64 MiB before either receives") {
-  for (const std::string& kind : AllKinds()) {
+  for (const std::string& kind : DirectKinds()) {
     CAPTURE(kind);
     Cluster cluster(kind, {Seat(0), Seat(1)});
     const Shape shape({16, 1024, 1024});
