@@ -9,9 +9,9 @@ FILES = ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 
 
 def folder():
-    """The folder of the files: $PIPEWORK_MNIST, or shared/data/mnist beside
+    """The folder of the files: $PIPEWORK_MNIST_DIR, or shared/data/mnist beside
     the checkout."""
-    named = os.environ.get("PIPEWORK_MNIST")
+    named = os.environ.get("PIPEWORK_MNIST_DIR")
     places = [Path(named)] if named else []
     # In a sandbox this file is a link into the checkout.
     checkout = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ class Mnist(harness.Case):
     def test_two_three_and_four_stages_reach_98_5_percent(self):
         data = folder()
         if data is None:
-            self.skipTest("no MNIST files: set PIPEWORK_MNIST to a folder "
+            self.skipTest("no MNIST files: set PIPEWORK_MNIST_DIR to a folder "
                           f"with {' and '.join(FILES)}")
         for stages in (2, 3, 4):
             with self.subTest(stages=stages):

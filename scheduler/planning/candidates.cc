@@ -20,10 +20,8 @@ namespace {
 // Most steps of the partitioner for each of several numbers of devices.
 constexpr double kManyCells = 2e8;
 constexpr int kMostStages = 16;
-// Steps closer than this are as good as equal. Replicas cost updates, so where
-// the number of stages is pinned they have to bring more.
+// Steps closer than this are as good as equal.
 constexpr double kSameStep = 1.01;
-constexpr double kSamePinnedStep = 1.1;
 
 double ComputeSeconds(const Workload& work, const StageCut& cut) {
   double seconds = 0;
@@ -235,8 +233,8 @@ absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
     candidates.push_back(*std::move(candidate));
   };
 
-  const int most = std::min({planner.pool.size(), planner.work.chain.size(),
-                             std::max(kMostStages, pins.stage_count)});
+  const int most =
+      std::min({planner.pool.size(), planner.work.chain.size(), kMostStages});
   if (!pins.cuts.empty()) {
     add(Judge(planner, pins.cuts, pins.devices));
   } else if (!pins.replicas.empty()) {
@@ -244,10 +242,12 @@ absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
         std::accumulate(pins.replicas.begin(), pins.replicas.end(), 0);
     add(CandidateOf(planner, pins.stage_count, workers, pins.replicas,
                     pins.devices));
+  } else if (pins.stage_count > 0) {
+    // A number means one replica of each: replicas change what is trained, so
+    // they are asked for by name or with `auto`.
+    add(CandidateOf(planner, pins.stage_count, pins.stage_count));
   } else {
-    const int from = pins.stage_count > 0 ? pins.stage_count : 1;
-    const int to = pins.stage_count > 0 ? pins.stage_count : most;
-    for (int stages = to; stages >= from; --stages) {
+    for (int stages = most; stages >= 1; --stages) {
       for (const int workers : WorkersToTry(planner, stages)) {
         if (workers >= stages) add(CandidateOf(planner, stages, workers));
       }
@@ -259,10 +259,9 @@ absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
   for (const Candidate& candidate : candidates) {
     shortest = std::min(shortest, candidate.prediction.step_seconds);
   }
-  const double same = pins.stage_count > 0 ? kSamePinnedStep : kSameStep;
-  const auto rank = [shortest, same](const Candidate& candidate) {
+  const auto rank = [shortest](const Candidate& candidate) {
     const double step = candidate.prediction.step_seconds;
-    const bool as_good = step <= same * shortest;
+    const bool as_good = step <= kSameStep * shortest;
     return std::make_tuple(!as_good, as_good ? candidate.devices() : 0,
                            as_good ? candidate.cuts.size() : 0, step);
   };

@@ -100,6 +100,7 @@ v1::Plan ToPlan(const Planner& planner, const Candidate& candidate) {
         MemoryOf(work.chain, cut.first, cut.last, HoldsOf(work, shape, stage),
                  planner.optimizer);
     v1::PlanStage* out = plan.add_stages();
+    out->set_index(stage.value());
     out->set_first_layer(cut.first);
     out->set_end_layer(cut.last + 1);
     out->set_replicas(cut.replicas);

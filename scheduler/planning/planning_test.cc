@@ -78,13 +78,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "planning: a pinned number of stages is replicated where devices are "
-    "left") {
-  const auto plan = PlanOf(SpecOf(2), List(4, 1), Cluster(1, 4));
-  REQUIRE(plan.ok());
-  CHECK(plan->stages_size() == 2);
-  CHECK(plan->predicted_step_ms() == Approx(1000));
-  CHECK(plan->stages(0).replicas() + plan->stages(1).replicas() == 4);
+    "planning: a pinned number of stages means one replica of each, and auto "
+    "uses every device") {
+  const auto two = PlanOf(SpecOf(2), List(4, 1), Cluster(1, 4));
+  REQUIRE(two.ok());
+  CHECK(CutsText(*two) == "0-1x1 2-3x1");
+  CHECK(two->predicted_step_ms() == Approx(2000));
+  const auto automatic = PlanOf(SpecOf(), List(4, 1), Cluster(1, 4));
+  REQUIRE(automatic.ok());
+  CHECK(automatic->predicted_step_ms() == Approx(1000));
 }
 
 // Two nodes with one core each and two devices on it: the main job's cluster.
@@ -225,6 +227,8 @@ TEST_CASE("planning: listed stages keep their layers, replicas and devices") {
   CHECK(plan->stages(0).devices(0) == "n2/cpu:1");
   CHECK(plan->stages(0).devices(1) == "n1/cpu:0");
   CHECK(plan->stages(1).layers(1) == "l4");
+  CHECK(plan->stages(0).index() == 0);
+  CHECK(plan->stages(1).index() == 1);
 }
 
 TEST_CASE("planning: stages that are not the graph in order are refused") {
