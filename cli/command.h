@@ -38,6 +38,11 @@ class Invocation {
   std::vector<std::string> positionals;
   Output* out = nullptr;  // REQUIRES: outlives the call
 
+  // Of the spec that LoadSpec read: its name as it was given, and the line of
+  // each of its fields.
+  std::string spec_file;
+  std::map<std::string, int> spec_lines;
+
   bool Has(absl::string_view flag) const;
   // Last value, or `fallback`.
   std::string Get(absl::string_view flag,

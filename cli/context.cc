@@ -53,8 +53,9 @@ absl::StatusOr<Client::Options> ClientOptions(const Invocation& invocation,
   if (!file.empty()) {
     options.token = FirstLine(file);
     if (options.token.empty()) {
-      return Mismatch("--token-file", "file", file,
-                      "a readable file with a token in its first line");
+      return UsageError(Mismatch("--token-file", "file", file,
+                                 "a readable file with a token in its first "
+                                 "line"));
     }
   }
   return options;
@@ -68,8 +69,8 @@ std::string StateDir(const Invocation& invocation) {
       .string();
 }
 
-int LoadSpec(const Invocation& invocation, const std::string& file,
-             v1::JobSpec* spec, std::string* path, DataHere data) {
+int LoadSpec(Invocation& invocation, const std::string& file, v1::JobSpec* spec,
+             std::string* path, DataHere data) {
   const std::vector<std::string> sets = invocation.All("set");
   std::error_code error;
   ParsedSpec parsed;
@@ -87,6 +88,8 @@ int LoadSpec(const Invocation& invocation, const std::string& file,
     }
     parsed = *std::move(read);
   }
+  invocation.spec_file = parsed.file;
+  invocation.spec_lines = parsed.lines;
   if (parsed.problems.empty()) {
     *spec = parsed.spec;
     MakePathsAbsolute(*path, spec);
@@ -106,6 +109,18 @@ int LoadSpec(const Invocation& invocation, const std::string& file,
                                absl::StrCat("job spec rejected: ", count,
                                             " problem", count == 1 ? "" : "s"),
                                parsed.problems);
+}
+
+int SpecError(const Invocation& invocation, const absl::Status& status) {
+  const std::vector<v1::Problem> problems = ProblemsOf(status);
+  if (problems.empty()) return invocation.out->Error(status);
+  ParsedSpec parsed;
+  parsed.file = invocation.spec_file;
+  parsed.lines = invocation.spec_lines;
+  AddProblems(problems, &parsed);
+  absl::Status located = status;
+  SetProblems(parsed.problems, &located);
+  return invocation.out->Error(located);
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(

@@ -23,9 +23,12 @@ enum class DataHere { kNotRead, kWhereItIs, kNeeded };
 // Reads the spec `file` ("-": standard input) with every --set. On problems
 // prints them and returns their exit code; 0: `spec` is good, its paths
 // absolute, `path` the file's absolute name.
-int LoadSpec(const Invocation& invocation, const std::string& file,
-             v1::JobSpec* spec, std::string* path,
-             DataHere data = DataHere::kNotRead);
+int LoadSpec(Invocation& invocation, const std::string& file, v1::JobSpec* spec,
+             std::string* path, DataHere data = DataHere::kNotRead);
+
+// Prints what a server said of that spec, with the file and line of each
+// field; returns the exit code.
+int SpecError(const Invocation& invocation, const absl::Status& status);
 
 // --server, PIPEWORK_SERVER, the cluster of `local up` in the state folder,
 // 127.0.0.1:7070. InvalidArgument: a token file that cannot be read, or a bad

@@ -1,7 +1,9 @@
 #include "cli/follow.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -90,8 +92,8 @@ class MetricsFile {
     csv_ = absl::EndsWith(path, ".csv");
     file_.open(path, std::ios::trunc);
     if (!file_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--metrics: ", path, " cannot be written"));
+      return UsageError(absl::InvalidArgumentError(
+          absl::StrCat("--metrics: ", path, " cannot be written")));
     }
     if (csv_) {
       file_ << "step,epoch,loss,learning_rate,samples_per_second,samples\n";
@@ -127,11 +129,17 @@ class MetricsFile {
 }  // namespace
 
 absl::Status CheckMetricsFile(const std::string& file) {
-  if (file.empty() || absl::EndsWith(file, ".jsonl") ||
-      absl::EndsWith(file, ".csv")) {
-    return absl::OkStatus();
+  if (file.empty()) return absl::OkStatus();
+  if (!absl::EndsWith(file, ".jsonl") && !absl::EndsWith(file, ".csv")) {
+    return UsageError(
+        Mismatch("--metrics", "file", file, "a name ending in .jsonl or .csv"));
   }
-  return Mismatch("--metrics", "file", file, "a name ending in .jsonl or .csv");
+  // Before the job runs; what the file holds stays until then.
+  if (!std::ofstream(file, std::ios::app)) {
+    return UsageError(absl::InvalidArgumentError(absl::StrCat(
+        "--metrics: ", file, " cannot be written: ", std::strerror(errno))));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Job> FollowJob(Client& client, const std::string& job_id,

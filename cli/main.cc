@@ -1,10 +1,13 @@
 // pipectl: the command line of Pipework. The table of commands is in
 // commands.cc; this file turns it into a parser and calls the chosen row.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -65,7 +68,37 @@ bool WantColor(const std::string& when) {
          absl::string_view(term) != "dumb";
 }
 
+// Whether a command or a group of commands starts with this word.
+bool IsCommand(absl::string_view word) {
+  for (const Command& command : Commands()) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(command.path, ' ');
+    if (words[0] == word) return true;
+  }
+  return false;
+}
+
+// Where a caller closed one of the first three descriptors, a file opened
+// later would take its number, and what is printed would go into that file.
+void OpenStandardDescriptors() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+// `code`, unless what was printed is not all there, such as on a full disk:
+// then a success is none. A verdict stays what it is.
+int AfterPrinting(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  const std::string text = absl::StrCat(
+      "error: standard output: cannot be written: ", std::strerror(errno),
+      "\n");
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  return code == kExitOk ? kExitUnexpected : code;
+}
+
 int Main(int argc, char** argv) {
+  OpenStandardDescriptors();
   signal(SIGPIPE, SIG_DFL);  // `pipectl ... | head` ends quietly
   CLI::App app{
       "pipectl trains neural networks in pipelines across devices.\n"
@@ -136,6 +169,11 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (argc > 1 && argv[1][0] != '-' && !IsCommand(argv[1])) {
+      return out.Error(kExitUsage, "USAGE",
+                       absl::StrCat("command \"", argv[1],
+                                    "\" is not known; see pipectl --help"));
+    }
     return out.Error(kExitUsage, "USAGE",
                      absl::StrCat(error.what(), "; see pipectl --help"));
   }
@@ -175,11 +213,16 @@ int Main(int argc, char** argv) {
                                   "\", expected auto, always or never"));
   }
   out.color = WantColor(when);
+  // Checked here: not every command comes to use it.
+  double timeout_seconds = 0;
+  const absl::Status timeout =
+      invocation.GetSeconds("timeout", &timeout_seconds);
+  if (!timeout.ok()) return out.Error(kExitUsage, "USAGE", timeout.message());
 
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].first->parsed()) continue;
     take(*rows[i].second);
-    return Commands()[i].run(invocation);
+    return AfterPrinting(Commands()[i].run(invocation));
   }
   return kExitUsage;
 }

@@ -41,6 +41,13 @@ std::string Cut(absl::string_view text, int columns) {
   return std::string(text.substr(0, end));
 }
 
+// A flag, and the content of a file, are wrong whatever the status says.
+int CodeOf(const absl::Status& status, absl::string_view reason) {
+  if (reason == "USAGE") return kExitUsage;
+  if (reason == "CHECKPOINT_CORRUPT") return kExitRejected;
+  return ExitCodeOf(status);
+}
+
 std::string DefaultReason(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -214,12 +221,21 @@ int Output::Error(int code, absl::string_view reason, absl::string_view message,
 int Output::Error(const absl::Status& status) const {
   std::string reason = ReasonOf(status);
   if (reason.empty()) reason = DefaultReason(status);
-  return Error(ExitCodeOf(status), reason, std::string(status.message()),
-               ProblemsOf(status));
+  const std::vector<v1::Problem> problems = ProblemsOf(status);
+  std::string message(status.message());
+  // A server's one line repeats the first problem for whoever sees only that.
+  const size_t end = message.find("; ");
+  if (!problems.empty() && end != std::string::npos) message.resize(end);
+  return Error(CodeOf(status, reason), reason, message, problems);
 }
 
 void SetReason(absl::string_view reason, absl::Status* status) {
   status->SetPayload(kReasonUrl, absl::Cord(reason));
+}
+
+absl::Status UsageError(absl::Status status) {
+  if (!status.ok()) SetReason("USAGE", &status);
+  return status;
 }
 
 std::string ReasonOf(const absl::Status& status) {

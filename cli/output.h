@@ -64,6 +64,9 @@ class Output {
 // Payloads that carry an error's reason and problems in a status.
 void SetReason(absl::string_view reason, absl::Status* status);
 std::string ReasonOf(const absl::Status& status);
+// `status` with reason USAGE: a flag is wrong, or a file that the command line
+// names cannot be opened. Its exit code is 2.
+absl::Status UsageError(absl::Status status);
 void SetProblems(absl::Span<const v1::Problem> problems, absl::Status* status);
 std::vector<v1::Problem> ProblemsOf(const absl::Status& status);
 

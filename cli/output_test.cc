@@ -167,6 +167,19 @@ TEST_CASE("statuses keep reason and problems; each code has its exit code") {
   CHECK(ExitCodeOf(absl::DeadlineExceededError("")) == 124);
 }
 
+TEST_CASE("statuses: a wrong flag and a wrong file have codes of their own") {
+  Output quiet;
+  quiet.format = OutputFormat::kName;
+  const absl::Status flag = UsageError(absl::NotFoundError("--profile: gone"));
+  CHECK(ReasonOf(flag) == "USAGE");
+  CHECK(quiet.Error(flag) == kExitUsage);
+  CHECK(UsageError(absl::OkStatus()).ok());
+  absl::Status corrupt = absl::DataLossError("a hash differs");
+  CHECK(quiet.Error(corrupt) == kExitUnexpected);
+  SetReason("CHECKPOINT_CORRUPT", &corrupt);
+  CHECK(quiet.Error(corrupt) == kExitRejected);
+}
+
 TEST_CASE("flags: numbers and durations are checked, and name themselves") {
   Invocation invocation;
   int64_t number = 7;

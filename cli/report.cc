@@ -177,8 +177,9 @@ std::string JobSummary(const v1::Job& job, int width) {
     absl::StrAppend(&out, ", test accuracy ",
                     absl::StrFormat("%.2f%%", 100 * job.test_accuracy()));
   }
-  absl::StrAppend(&out, ", ", FormatSeconds(job.wall_seconds()),
-                  " from submit to verdict");
+  absl::StrAppend(
+      &out, ", ", FormatSeconds(job.wall_seconds()),
+      IsTerminal(job.state()) ? " from submit to verdict" : " since submit");
   if (job.profile_seconds() > 0) {
     absl::StrAppend(&out, ", profile ", FormatSeconds(job.profile_seconds()));
   }

@@ -114,7 +114,11 @@ int CheckpointExport(Invocation& invocation) {
       absl::StrCat(manifest->job(), "-", manifest->step(), ".safetensors"));
   const absl::Status status =
       ExportCheckpoint(*folder, file, invocation.Has("force"));
-  if (!status.ok()) return out.Error(status);
+  if (!status.ok()) {
+    // The file that cannot be written is the command line's.
+    return absl::IsAlreadyExists(status) ? out.Error(status)
+                                         : out.Error(UsageError(status));
+  }
   out.RawJson(absl::StrCat(Head("Export"), ",\n  \"file\": ", JsonString(file),
                            ",\n  \"step\": ", manifest->step(), "\n}"));
   out.Text(absl::StrCat("wrote ", file, " (step ", manifest->step(),

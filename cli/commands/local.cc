@@ -146,7 +146,7 @@ int LocalRun(Invocation& invocation) {
   if (!cluster.ok()) return out.Error(cluster.status());
   Client client({(*cluster)->server(), "", 30});
   const auto created = client.CreateJob(request);
-  if (!created.ok()) return out.Error(created.status());
+  if (!created.ok()) return SpecError(invocation, created.status());
   if (!out.quiet) {
     out.Text(
         absl::StrCat("submitted ", created->name(), " as ", created->id()));

@@ -33,8 +33,9 @@ absl::StatusOr<v1::Topology> ParseDevices(const std::string& text) {
   if (parts.size() > 2 || !absl::SimpleAtoi(parts[0], &nodes) ||
       (parts.size() == 2 && !absl::SimpleAtoi(parts[1], &devices)) ||
       nodes < 1 || devices < 1 || nodes > 1000 || devices > 1000) {
-    return Mismatch("--devices", "value", absl::StrCat("\"", text, "\""),
-                    "nodes x devices, such as 2x4");
+    return UsageError(Mismatch("--devices", "value",
+                               absl::StrCat("\"", text, "\""),
+                               "nodes x devices, such as 2x4"));
   }
   v1::Topology topology;
   for (int n = 0; n < nodes; ++n) {
@@ -65,18 +66,26 @@ absl::Status ParseBandwidth(const std::string& text, double* bytes) {
   }
   double value = 0;
   if (!absl::SimpleAtod(number, &value) || !(value > 0 && value < 1e15)) {
-    return Mismatch("--bandwidth", "value", absl::StrCat("\"", text, "\""),
-                    "bytes per second such as 125MB or 1.25GB");
+    return UsageError(Mismatch("--bandwidth", "value",
+                               absl::StrCat("\"", text, "\""),
+                               "bytes per second such as 125MB or 1.25GB"));
   }
   *bytes = value * unit;
   return absl::OkStatus();
+}
+
+// A file that the command line names: it must open, and hold a message.
+absl::Status ReadNamed(const std::string& file,
+                       google::protobuf::Message* message) {
+  absl::Status status = ReadTextFile(file, message);
+  return absl::IsNotFound(status) ? UsageError(std::move(status)) : status;
 }
 
 absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
                                   const v1::JobSpec& spec) {
   v1::Topology topology;
   if (invocation.Has("topology")) {
-    RETURN_IF_ERROR(ReadTextFile(invocation.Get("topology"), &topology));
+    RETURN_IF_ERROR(ReadNamed(invocation.Get("topology"), &topology));
   } else {
     ASSIGN_OR_RETURN(topology, ParseDevices(invocation.Get("devices", "2x2")));
   }
@@ -97,7 +106,7 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
   ASSIGN_OR_RETURN(const v1::Graph graph, GraphOf(spec, EndsOf(facts)));
   v1::Profile profile;
   if (invocation.Has("profile")) {
-    RETURN_IF_ERROR(ReadTextFile(invocation.Get("profile"), &profile));
+    RETURN_IF_ERROR(ReadNamed(invocation.Get("profile"), &profile));
   } else {
     const int64_t unit = std::max<int64_t>(
         1, spec.batch().minibatch() /
@@ -107,7 +116,8 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
   PlanningOptions options;
   options.cost_model = invocation.Get("cost-model", "pipework");
   int64_t alternatives = 0;
-  RETURN_IF_ERROR(invocation.GetInt("alternatives", 0, &alternatives));
+  RETURN_IF_ERROR(
+      UsageError(invocation.GetInt("alternatives", 0, &alternatives)));
   options.alternatives = static_cast<int>(std::min<int64_t>(100, alternatives));
   absl::StatusOr<v1::Plan> plan =
       PlanJob(spec, graph, profile, topology, options);
@@ -116,6 +126,8 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
     SetReason("INFEASIBLE", &infeasible);
     return infeasible;
   }
+  // What is not known here is a name that a flag gave.
+  if (absl::IsNotFound(plan.status())) return UsageError(plan.status());
   return plan;
 }
 
@@ -159,7 +171,7 @@ int PlanCommand(Invocation& invocation) {
   }
   if (!plan.ok()) {
     const bool infeasible = absl::IsFailedPrecondition(plan.status());
-    const int code = out.Error(plan.status());
+    const int code = SpecError(invocation, plan.status());
     return infeasible && invocation.Has("detailed-exitcode") ? kExitNeverFits
                                                              : code;
   }

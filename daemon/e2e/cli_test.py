@@ -1,7 +1,10 @@
 """pipectl as scripts and people meet it: exit codes, JSON, bad input."""
 import json
+import socket
 import subprocess
+import threading
 import unittest
+from pathlib import Path
 
 import harness
 from harness import BIN, JOBS, TESTDATA, pipectl, pipectl_json
@@ -35,6 +38,27 @@ class WithoutServer(harness.Case):
         self.check_error(2, "USAGE", "jobs", "--state", "NAPPING", *DEAD)
         self.check_error(2, "USAGE", "completion", "tcsh")
         self.check_error(2, "UNREADABLE_FILE", "validate", "no-such.yaml")
+        error = self.check_error(2, "USAGE", "frobnicate", "x")
+        self.assertIn("frobnicate", error["message"])
+
+    def test_files_and_values_of_flags_are_usage(self):
+        plan = ("plan", JOBS / "digits.yaml", "--devices")
+        nowhere = self.folder / "nowhere" / "file"
+        self.check_error(2, "USAGE", *plan, "2y2")
+        self.check_error(2, "USAGE", *plan, "2", "--bandwidth", "fast")
+        self.check_error(2, "USAGE", *plan, "2", "--cost-model", "magic")
+        self.check_error(2, "USAGE", *plan, "2", "--profile", nowhere)
+        self.check_error(2, "USAGE", *plan, "2", "--topology", nowhere)
+        junk = self.folder / "junk.textproto"
+        junk.write_text("no such field\n")
+        self.check_error(3, None, *plan, "4", "--profile", junk)
+        self.check_error(2, "USAGE", "jobs", "--token-file", nowhere, *DEAD)
+        # Before anything is started or submitted.
+        metrics = self.folder / "nowhere" / "steps.csv"
+        self.check_error(2, "USAGE", "local", "run", JOBS / "digits.yaml",
+                         "--metrics", metrics)
+        self.check_error(2, "USAGE", "submit", JOBS / "digits.yaml",
+                         "--metrics", metrics, *DEAD)
 
     def test_help_and_version_answer(self):
         for words in (["--help"], ["local", "--help"], ["submit", "--help"],
@@ -237,6 +261,82 @@ class WithServer(harness.Case):
             "submit", JOBS / "digits.yaml", "--set", "run.epochs=2",
             "--request-id", "abc")
         self.assertEqual((code, error["reason"]), (5, "REQUEST_ID_REUSED"))
+
+    def test_a_lost_reply_and_its_retry_are_one_job(self):
+        # A proxy that passes the request on and cuts the first reply.
+        port = int((self.state / "coordinator.address").read_text()
+                   .strip().rsplit(":", 1)[1])
+        listener = socket.socket()
+        self.addCleanup(listener.close)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        lost = []
+
+        def pump(source, sink, drop):
+            try:
+                while True:
+                    data = source.recv(1 << 16)
+                    if not data:
+                        break
+                    if drop and not lost and len(data) > 400:
+                        lost.append(len(data))
+                        break
+                    sink.sendall(data)
+            except OSError:
+                pass
+            for end in (source, sink):
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+        def serve():
+            while True:
+                try:
+                    near, _ = listener.accept()
+                except OSError:
+                    return
+                far = socket.create_connection(("127.0.0.1", port))
+                for arguments in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=pump, args=arguments,
+                                     daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        done = pipectl("submit", JOBS / "mlp.yaml", "--name", "once",
+                       "--server", "127.0.0.1:%d" % listener.getsockname()[1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(lost), 1)
+        code, listed = self.here_json("jobs")
+        self.assertEqual([j["id"] for j in listed["jobs"]],
+                         [done.stdout.strip()])
+
+    def test_a_checkpoint_of_another_network_is_refused_at_submit(self):
+        job = self.submit(JOBS / "mlp.yaml", "--set", "run={epochs: 1}")
+        self.assertEqual(self.here("wait", job, timeout=90).returncode, 0)
+        code, error = self.here_json("submit", JOBS / "digits.yaml", "--from",
+                                     job)
+        self.assertEqual((code, error["reason"]), (3, "CHECKPOINT_MISMATCH"))
+        folder = Path(self.job(job)["checkpoint"])
+        shard = folder / "stage-0.safetensors"
+        content = bytearray(shard.read_bytes())
+        content[-1] ^= 1
+        shard.write_bytes(content)
+        code, error = self.here_json("submit", JOBS / "mlp.yaml", "--from",
+                                     folder)
+        self.assertEqual((code, error["reason"]), (3, "CHECKPOINT_CORRUPT"))
+        self.assertIn("stage-0.safetensors", error["message"])
+        _, listed = self.here_json("jobs")
+        self.assertEqual([j["id"] for j in listed["jobs"]], [job])
+
+    def test_what_a_server_refuses_has_its_line(self):
+        spec = self.folder / "far.yaml"
+        spec.write_text((JOBS / "mlp.yaml").read_text())
+        code, error = self.here_json("submit", spec)
+        self.assertEqual((code, error["reason"]), (3, "INVALID_SPEC"))
+        for problem in error["problems"]:
+            self.assertTrue(problem["file"].endswith("far.yaml"), problem)
+            self.assertGreater(problem["line"], 0)
+        self.assertNotIn(";", error["message"])
 
     def test_what_can_never_fit_is_refused_with_the_numbers(self):
         code, error = self.here_json("submit", JOBS / "digits.yaml", "--set",

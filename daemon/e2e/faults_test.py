@@ -145,6 +145,27 @@ class Killed(harness.Case):
         watcher.communicate()
         self.assertEqual(self.job(job["id"])["state"], "RUNNING")
 
+    def test_a_follower_that_hangs_up_leaves_the_job_or_cancels_it(self):
+        for arguments, number, after in (
+                ((), signal.SIGHUP, ("RUNNING",)),
+                (("--cancel-on-exit",), signal.SIGINT,
+                 ("CANCELLING", "CANCELLED"))):
+            with self.subTest(arguments=arguments):
+                follower = start("submit", JOBS / "digits.yaml", *LONG,
+                                 "--follow", *arguments, "--state-dir",
+                                 self.state)
+                job = wait_until("a job", lambda: [
+                    j for j in self.here_json("jobs")[1]["jobs"]
+                    if j["state"] == "RUNNING"])[0]["id"]
+                self.wait_step(job, 10)
+                follower.send_signal(number)
+                _, err = follower.communicate(timeout=20)
+                self.assertEqual(follower.returncode, 130, err)
+                self.assertIn(job, err)
+                self.assertIn(self.job(job)["state"], after)
+                self.here("cancel", job, "--now")
+                self.wait_state(job, "CANCELLED")
+
     def test_killed_while_it_saves(self):
         job = self.submit(JOBS / "digits.yaml", *SOME, "--set",
                           "restart.max=3", "--set",
