@@ -1,302 +1,26 @@
 #include "daemon/data/dataset.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "daemon/data/array.h"
+#include "daemon/data/array_dataset.h"
 #include "daemon/data/byte_source.h"
 #include "daemon/data/csv.h"
 #include "daemon/data/idx.h"
 #include "daemon/data/npy.h"
 #include "daemon/data/random_order.h"
+#include "daemon/data/table_dataset.h"
+#include "daemon/data/text_dataset.h"
+#include "daemon/data/transform.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
 namespace pipework {
 namespace {
-
-constexpr int64_t kBlock = 4096;              // elements looked at in one go
-constexpr double kLabelLimit = 2147483648.0;  // labels lie below 2^31
-
-// x * scale, then (x - mean) / std; in double, rounded once.
-class Transform {
- public:
-  explicit Transform(const v1::DataSpec& spec)
-      : scale_(spec.scale() == 0 ? 1 : spec.scale()),
-        mean_(spec.normalise().mean()),
-        std_(spec.normalise().std() == 0 ? 1 : spec.normalise().std()) {}
-
-  float operator()(double x) const {
-    return static_cast<float>((x * scale_ - mean_) / std_);
-  }
-
- private:
-  double scale_;
-  double mean_;
-  double std_;
-};
-
-std::string NumberText(double value) { return absl::StrCat(value); }
-
-// One label as i32; `where` speaks when it is none.
-template <typename Where>
-absl::StatusOr<int32_t> Label(double value, Where where) {
-  if (!(value >= 0 && value < kLabelLimit) || value != std::floor(value)) {
-    return where(NumberText(value));
-  }
-  return static_cast<int32_t>(value);
-}
-
-// Arrays x and y. x stays where it is, y is in memory.
-class ArrayDataset final : public Dataset {
- public:
-  static absl::StatusOr<std::shared_ptr<const Dataset>> Make(
-      Array x, const Array& y, const Transform& transform) {
-    auto data = std::shared_ptr<ArrayDataset>(new ArrayDataset(transform));
-    data->x_ = std::move(x);
-    RETURN_IF_ERROR(data->TakeShapes(y));
-    RETURN_IF_ERROR(data->CheckSamples());
-    RETURN_IF_ERROR(data->TakeLabels(y));
-    return std::shared_ptr<const Dataset>(std::move(data));
-  }
-
-  int64_t size() const override { return x_.dims[0]; }
-  const Shape& sample_shape() const override { return sample_shape_; }
-  const Shape& label_shape() const override { return label_shape_; }
-  int64_t classes() const override { return classes_; }
-
-  absl::Status Read(absl::Span<const int64_t> indices, float* x,
-                    int32_t* y) const override {
-    const int64_t width = sample_shape_.elements();
-    const int64_t labels = label_shape_.elements();
-    double block[kBlock];
-    for (int64_t index : indices) {
-      for (int64_t done = 0; done < width;) {
-        const int64_t n = std::min(kBlock, width - done);
-        RETURN_IF_ERROR(
-            x_.Read(index * width + done, absl::MakeSpan(block, n)));
-        for (int64_t i = 0; i < n; ++i) *x++ = transform_(block[i]);
-        done += n;
-      }
-      y = std::copy_n(y_.begin() + index * labels, labels, y);
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  explicit ArrayDataset(const Transform& transform) : transform_(transform) {}
-
-  absl::Status TakeShapes(const Array& y) {
-    for (const Array* array : {static_cast<const Array*>(&x_), &y}) {
-      const bool is_x = array == &x_;
-      if (array->dims.empty() || array->elements() <= 0 ||
-          (is_x && array->dims.size() < 2)) {
-        return Mismatch(
-            array->source->name(),
-            is_x ? "shape of samples" : "shape of labels",
-            DimsText(array->dims),
-            is_x ? "(samples, ...), none of them 0" : "(samples) or more");
-      }
-    }
-    if (x_.dims[0] != y.dims[0]) {
-      return Mismatch(y.source->name(), "number of labels",
-                      absl::StrCat(y.dims[0]),
-                      absl::StrCat(x_.dims[0], ", one for each sample of ",
-                                   x_.source->name()));
-    }
-    sample_shape_ =
-        Shape(std::vector<int64_t>(x_.dims.begin() + 1, x_.dims.end()));
-    label_shape_ =
-        Shape(std::vector<int64_t>(y.dims.begin() + 1, y.dims.end()));
-    return absl::OkStatus();
-  }
-
-  // Every x is a finite f32 after scaling and normalising.
-  absl::Status CheckSamples() const {
-    const int64_t all = x_.elements();
-    double block[kBlock];
-    for (int64_t done = 0; done < all;) {
-      const int64_t n = std::min(kBlock, all - done);
-      RETURN_IF_ERROR(x_.Read(done, absl::MakeSpan(block, n)));
-      for (int64_t i = 0; i < n; ++i) {
-        if (std::isfinite(transform_(block[i]))) continue;
-        return ErrorAt(
-            x_.source->name(), x_.OffsetOf(done + i),
-            absl::StrCat("sample ", (done + i) / sample_shape_.elements()),
-            NumberText(block[i]),
-            "a number that is finite as f32 after scale and normalise");
-      }
-      done += n;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status TakeLabels(const Array& y) {
-    const int64_t all = y.elements();
-    double block[kBlock];
-    int32_t largest = 0;
-    for (int64_t done = 0; done < all;) {
-      const int64_t n = std::min(kBlock, all - done);
-      RETURN_IF_ERROR(y.Read(done, absl::MakeSpan(block, n)));
-      for (int64_t i = 0; i < n; ++i) {
-        ASSIGN_OR_RETURN(
-            const int32_t label, Label(block[i], [&](const std::string& got) {
-              return ErrorAt(y.source->name(), y.OffsetOf(done + i),
-                             absl::StrCat("label of sample ",
-                                          (done + i) / label_shape_.elements()),
-                             got, "a whole number from 0 to below 2^31");
-            }));
-        largest = std::max(largest, label);
-        y_.push_back(label);
-      }
-      done += n;
-    }
-    classes_ = int64_t{largest} + 1;
-    return absl::OkStatus();
-  }
-
-  const Transform transform_;
-  Array x_;
-  std::vector<int32_t> y_;
-  Shape sample_shape_;
-  Shape label_shape_;
-  int64_t classes_ = 0;
-};
-
-// A CSV table, in memory.
-class TableDataset final : public Dataset {
- public:
-  static absl::StatusOr<std::shared_ptr<const Dataset>> Make(
-      const std::string& name, Table table, const Transform& transform) {
-    auto data = std::make_shared<TableDataset>();
-    if (table.rows() == 0) {
-      return Mismatch(name, "number of rows", "0", "at least 1");
-    }
-    const auto width = static_cast<int64_t>(table.columns.size());
-    data->sample_shape_ = Shape({width});
-    for (int64_t row = 0; row < table.rows(); ++row) {
-      const std::string where =
-          absl::StrCat(name, ":", table.lines[static_cast<size_t>(row)]);
-      ASSIGN_OR_RETURN(const int32_t label,
-                       Label(table.labels[static_cast<size_t>(row)],
-                             [&](const std::string& got) {
-                               return Mismatch(
-                                   where, "label", got,
-                                   "a whole number from 0 to below 2^31");
-                             }));
-      data->classes_ = std::max(data->classes_, int64_t{label} + 1);
-      data->y_.push_back(label);
-      for (int64_t i = row * width; i < (row + 1) * width; ++i) {
-        float& x = table.values[static_cast<size_t>(i)];
-        const float raw = x;
-        x = transform(raw);
-        if (std::isfinite(x)) continue;
-        return Mismatch(
-            where, table.columns[static_cast<size_t>(i % width)],
-            NumberText(raw),
-            "a number that is finite as f32 after scale and normalise");
-      }
-    }
-    data->x_ = std::move(table.values);
-    return std::shared_ptr<const Dataset>(std::move(data));
-  }
-
-  int64_t size() const override { return static_cast<int64_t>(y_.size()); }
-  const Shape& sample_shape() const override { return sample_shape_; }
-  const Shape& label_shape() const override { return label_shape_; }
-  int64_t classes() const override { return classes_; }
-
-  absl::Status Read(absl::Span<const int64_t> indices, float* x,
-                    int32_t* y) const override {
-    const int64_t width = sample_shape_.elements();
-    for (int64_t index : indices) {
-      x = std::copy_n(x_.begin() + index * width, width, x);
-      *y++ = y_[static_cast<size_t>(index)];
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<float> x_;  // transformed
-  std::vector<int32_t> y_;
-  Shape sample_shape_;
-  Shape label_shape_;
-  int64_t classes_ = 0;
-};
-
-// Sample i is bytes [i * length, (i + 1) * length), its labels the same range
-// one byte further on.
-class TextDataset final : public Dataset {
- public:
-  static absl::StatusOr<std::shared_ptr<const Dataset>> Make(
-      std::shared_ptr<const ByteSource> source, int64_t length,
-      const Transform& transform) {
-    if (length < 1) {
-      return Mismatch(source->name(), "length of a sample",
-                      absl::StrCat(length), "at least 1 byte");
-    }
-    if (source->size() - 1 < length) {
-      return ErrorAt(source->name(), source->size(), "the text",
-                     absl::StrCat(source->size(), " bytes long"),
-                     absl::StrCat("at least ", length,
-                                  " bytes for one sample, and one more"),
-                     "shorten data.train.length");
-    }
-    auto data = std::make_shared<TextDataset>(transform);
-    data->size_ = (source->size() - 1) / length;
-    data->shape_ = Shape({length});
-    std::vector<char> block(
-        static_cast<size_t>(std::min<int64_t>(source->size(), 64 << 10)));
-    for (int64_t at = 0; at < source->size();) {
-      const int64_t n = std::min<int64_t>(static_cast<int64_t>(block.size()),
-                                          source->size() - at);
-      RETURN_IF_ERROR(source->Read(at, absl::MakeSpan(block.data(), n)));
-      for (int64_t i = 0; i < n; ++i) {
-        data->classes_ = std::max<int64_t>(
-            data->classes_,
-            static_cast<unsigned char>(block[static_cast<size_t>(i)]) + 1);
-      }
-      at += n;
-    }
-    data->source_ = std::move(source);
-    return std::shared_ptr<const Dataset>(std::move(data));
-  }
-
-  explicit TextDataset(const Transform& transform) : transform_(transform) {}
-
-  int64_t size() const override { return size_; }
-  const Shape& sample_shape() const override { return shape_; }
-  const Shape& label_shape() const override { return shape_; }
-  int64_t classes() const override { return classes_; }
-
-  absl::Status Read(absl::Span<const int64_t> indices, float* x,
-                    int32_t* y) const override {
-    const int64_t length = shape_.elements();
-    std::string bytes(static_cast<size_t>(length + 1), '\0');
-    for (int64_t index : indices) {
-      RETURN_IF_ERROR(source_->Read(index * length, absl::MakeSpan(bytes)));
-      for (size_t i = 0; i < static_cast<size_t>(length); ++i) {
-        *x++ = transform_(static_cast<unsigned char>(bytes[i]));
-        *y++ = static_cast<unsigned char>(bytes[i + 1]);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const Transform transform_;
-  std::shared_ptr<const ByteSource> source_;
-  int64_t size_ = 0;
-  Shape shape_;
-  int64_t classes_ = 0;
-};
 
 // Some samples of another set, under the number of classes that train and
 // test have together.
@@ -357,15 +81,15 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenSource(
   if (!source.csv().empty()) {
     ASSIGN_OR_RETURN(auto file, OpenFile(source.csv()));
     ASSIGN_OR_RETURN(Table table, ReadCsv(*file, source.label()));
-    return TableDataset::Make(file->name(), std::move(table), transform);
+    return MakeTableDataset(file->name(), std::move(table), transform);
   }
   if (!source.text().empty()) {
     ASSIGN_OR_RETURN(auto file, OpenFile(source.text()));
-    return TextDataset::Make(std::move(file), source.length(), transform);
+    return MakeTextDataset(std::move(file), source.length(), transform);
   }
   ASSIGN_OR_RETURN(Array x, OpenArray(source.x()));
   ASSIGN_OR_RETURN(const Array y, OpenArray(source.y()));
-  return ArrayDataset::Make(std::move(x), y, transform);
+  return MakeArrayDataset(std::move(x), y, transform);
 }
 
 std::string SourceName(const v1::Source& source) {
