@@ -143,6 +143,15 @@ void Cluster::SessionClosed(const std::string& name, uint64_t session,
   if (node.state == LeaseState::kReady) node.state = LeaseState::kSuspect;
 }
 
+void Cluster::Forgive(absl::Duration nap, absl::Time now) {
+  for (auto& [name, node] : nodes_) {
+    node.heard = std::min(node.heard + nap, now);
+    if (node.session == 0 && node.closed_at != absl::InfiniteFuture()) {
+      node.closed_at = std::min(node.closed_at + nap, now);
+    }
+  }
+}
+
 std::vector<Cluster::LostNode> Cluster::Tick(absl::Time now) {
   std::vector<LostNode> lost;
   for (auto& [name, node] : nodes_) {

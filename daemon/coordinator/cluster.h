@@ -63,6 +63,8 @@ class Cluster {
     uint64_t session = 0;
     std::string why;  // one line
   };
+  // For so long, up to `now`, nobody could be heard here.
+  void Forgive(absl::Duration nap, absl::Time now);
   // Leases that ran out since the last call.
   std::vector<LostNode> Tick(absl::Time now);
 

@@ -16,6 +16,8 @@ namespace pipework {
 namespace {
 
 constexpr int64_t kCommandBlock = 1000000;
+// Ticks come every 50 ms; after so long without one this process stood still.
+constexpr absl::Duration kNap = absl::Seconds(2);
 
 // Position of a waiting job, for people.
 std::string Ahead(const std::vector<std::string>& ahead) {
@@ -411,8 +413,33 @@ absl::StatusOr<v1::Job> Engine::Cancel(const v1::CancelJobRequest& request) {
 
 // ---- time ----
 
+void Engine::Forgive(absl::Duration nap) {
+  const absl::Time now = clock_.Now();
+  const auto later = [nap, now](absl::Time* since) {
+    *since = std::min(*since + nap, now);
+  };
+  cluster_.Forgive(nap, now);
+  for (auto& [id, command] : commands_) command.deadline += nap;
+  for (const std::string& id : active_) {
+    Entry& entry = *jobs_.at(id);
+    entry.phase_deadline += nap;
+    entry.kill_at += nap;
+    if (entry.preparation != nullptr) entry.preparation->deadline += nap;
+    for (absl::Time* since :
+         {&entry.broken_at, &entry.ending_at, &entry.recovering_since}) {
+      if (*since != absl::InfiniteFuture()) later(since);
+    }
+  }
+}
+
 void Engine::Tick() {
   const absl::Time now = clock_.Now();
+  if (now - last_tick_ > kNap) {
+    spdlog::warn("nothing was heard for {}: this process did not run",
+                 absl::FormatDuration(now - last_tick_));
+    Forgive(now - last_tick_);
+  }
+  last_tick_ = now;
   for (const Cluster::LostNode& lost : cluster_.Tick(now)) {
     if (lost.session != 0) host_->CloseSession(lost.node, lost.session);
     OnNodeLost(lost.node, lost.why);

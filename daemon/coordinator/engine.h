@@ -153,6 +153,9 @@ class Engine {
 
   // ---- time ----
 
+  // Wants to be called all the time. Time in which it was not, because this
+  // process was stopped or a disk stood still, counts for no lease and no
+  // deadline: nobody could be heard.
   void Tick();
 
  private:
@@ -220,6 +223,7 @@ class Engine {
   void SetReason(Entry& entry, const std::string& reason,
                  const std::string& message);
   void AddEvent(Entry& entry, const std::string& type, const std::string& text);
+  void Forgive(absl::Duration nap);
   void AppendLog(Entry& entry, std::vector<v1::LogLine> lines);
   void Changed(Entry& entry);
   absl::Status Commit(const std::optional<StoredRequest>& request);
@@ -296,6 +300,7 @@ class Engine {
   int64_t next_command_ = 0;
   int64_t end_command_ = 0;
   absl::Time next_ack_;
+  absl::Time last_tick_ = absl::InfiniteFuture();
   absl::Time next_nodes_;
   bool broken_store_ = false;
 };

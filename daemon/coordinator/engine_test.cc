@@ -636,6 +636,30 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "engine: an engine that stood still blames no node for its own silence") {
+  World world;
+  world.AddNode(Named("n1"));
+  world.AddNode(Named("n2"));
+  const std::string id = world.Submit(ScriptedSpec("a", 4)).id();
+  world.Pump();
+  REQUIRE(world.State(id) == v1::RUNNING);
+  world.Disconnect(world.node(1));  // its keepalive ran out meanwhile
+  world.clock().Advance(absl::Seconds(60));
+  world.Pump();
+  CHECK(world.State(id) == v1::RUNNING);
+  CHECK(world.Job(id).attempt() == 1);
+  world.Connect(world.node(1));
+  world.Pass(absl::Seconds(5));
+  CHECK(world.State(id) == v1::RUNNING);
+  // Awake, it waits no longer than before.
+  for (int i = 0; i < 20; ++i) {
+    world.clock().Advance(absl::Seconds(1));
+    world.Pump();
+  }
+  CHECK(world.State(id) == v1::FAILED);
+}
+
+TEST_CASE(
     "engine: a daemon that comes back as another process lost its runners") {
   World world;
   world.AddNode(Named("n1"));
