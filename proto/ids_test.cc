@@ -70,6 +70,10 @@ TEST_CASE("text file: what is written is read; a bad file names its line") {
   CHECK(std::string(bad.message()).find(":2:") != std::string::npos);
   CHECK(ReadTextFile("/nonexistent/x", &read).code() ==
         absl::StatusCode::kNotFound);
+  // A folder is no empty message, and an endless file has an end.
+  CHECK(ReadTextFile("/", &read).code() == absl::StatusCode::kNotFound);
+  CHECK(ReadTextFile("/dev/zero", &read).code() ==
+        absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace pipework

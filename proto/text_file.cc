@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -31,17 +32,31 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 absl::Status ReadTextFile(const std::string& path,
                           google::protobuf::Message* message) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(
+      std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (in == nullptr) {
     return absl::NotFoundError(
         absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
   }
-  std::ostringstream text;
-  text << in.rdbuf();
+  std::string text;
+  std::vector<char> block(64 << 10);
+  size_t got = 0;
+  while ((got = std::fread(block.data(), 1, block.size(), in.get())) > 0) {
+    text.append(block.data(), got);
+    if (static_cast<int64_t>(text.size()) > kMostTextFileBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": size is over ", kMostTextFileBytes,
+                       " bytes, expected a message as text"));
+    }
+  }
+  if (std::ferror(in.get()) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  }
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), message)) {
+  if (!parser.ParseFromString(text, message)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ":", error.text()));
   }
   return absl::OkStatus();

@@ -2,6 +2,7 @@
 #ifndef PIPEWORK_PROTO_TEXT_FILE_H_
 #define PIPEWORK_PROTO_TEXT_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,8 +10,11 @@
 
 namespace pipework {
 
-// NotFound: no such file. InvalidArgument: not such a message; names file,
-// line and column of the first problem.
+constexpr int64_t kMostTextFileBytes = 64 << 20;
+
+// NotFound: no such file, or it cannot be read. InvalidArgument: not such a
+// message; names file, line and column of the first problem; or larger than
+// kMostTextFileBytes.
 absl::Status ReadTextFile(const std::string& path,
                           google::protobuf::Message* message);
 

@@ -1,9 +1,11 @@
 #include "daemon/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -55,9 +57,18 @@ std::shared_ptr<HookSink> TheHookSink() {
   return sink;
 }
 
+// Where the parent closed one of the first three descriptors, a file opened
+// later would take its number, and log lines would go into that file.
+void OpenStandardDescriptors() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
 }  // namespace
 
 absl::Status InitLog(const std::string& program, const std::string& level) {
+  OpenStandardDescriptors();
   spdlog::level::level_enum parsed;
   if (level == "debug") {
     parsed = spdlog::level::debug;

@@ -20,7 +20,8 @@ struct LogRecord {
 };
 
 // Sets the format and the level: debug, info, warning, error or off. Call it
-// first thing in main. InvalidArgument: another level.
+// first thing in main, before a file is opened: it opens /dev/null for those of
+// the descriptors 0 to 2 that are closed. InvalidArgument: another level.
 absl::Status InitLog(const std::string& program, const std::string& level);
 
 // From now on `hook` also gets every line that passes the level, from the

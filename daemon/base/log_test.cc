@@ -1,6 +1,8 @@
 #include "daemon/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <vector>
@@ -26,6 +28,19 @@ TEST_CASE(
   CHECK(seen[1].level == "warning");
   CHECK(seen[2].level == "error");
   CHECK(seen[0].time > absl::UnixEpoch());
+}
+
+TEST_CASE("log: no later file takes the number of a closed descriptor") {
+  const int kept = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  REQUIRE(InitLog("test", "info").ok());
+  const int file = ::open("/dev/null", O_RDONLY);
+  CHECK(file > STDERR_FILENO);
+  ::close(file);
+  if (kept >= 0) {
+    ::dup2(kept, STDIN_FILENO);
+    ::close(kept);
+  }
 }
 
 TEST_CASE("log: an unknown level is refused with the known ones") {
