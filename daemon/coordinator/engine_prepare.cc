@@ -489,7 +489,13 @@ void Engine::OnPlan(Entry& entry, const absl::StatusOr<v1::Plan>& plan,
   entry.record.clear_resume();
   entry.record.clear_resume_folder();
   int64_t from_step = 0;
+  entry.job.clear_checkpoint();
+  entry.job.clear_checkpoint_step();
   if (resume.ok()) {
+    if (resume_folder != entry.record.from_folder()) {
+      entry.job.set_checkpoint(resume_folder);
+      entry.job.set_checkpoint_step(resume->step());
+    }
     *entry.record.mutable_resume() = *resume;
     entry.record.set_resume_folder(resume_folder);
     from_step = resume->step();

@@ -866,6 +866,14 @@ TEST_CASE(
     }
   }
   CHECK(told == expected);
+  // The next step is published; where it is the damaged one, anew.
+  const int64_t next = expected + 5;
+  PutShard(world, id, 2, next);
+  world.Say(world.node(0),
+            world.node(0).Report(id, 2, CheckpointReady(id, next)));
+  world.Pump();
+  CHECK(world.Job(id).checkpoint_step() == next);
+  CHECK(VerifyCheckpoint(world.Job(id).checkpoint()).ok());
 }
 
 TEST_CASE("engine: reports of an attempt that is over change nothing") {

@@ -26,6 +26,13 @@ bool ParseLine(const std::string& line, google::protobuf::Message* message) {
       .ok();
 }
 
+// 0: none yet.
+absl::StatusOr<int64_t> SchemaOf(SqlDatabase& db) {
+  ASSIGN_OR_RETURN(SqlStatement ask, db.Prepare("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const bool row, ask.Step());
+  return row ? ask.Int(0) : 0;
+}
+
 class Reader final : public JobStoreReader {
  public:
   Reader(std::string state_dir, SqlDatabase db)
@@ -122,9 +129,17 @@ absl::StatusOr<std::unique_ptr<JobStoreReader>> JobStoreReader::Open(
         "state folder ", state_dir,
         ": holds no state.db; name another with --state-dir, or run a job"));
   }
-  ASSIGN_OR_RETURN(SqlDatabase db,
-                   SqlDatabase::Open(path, SqlDatabase::Mode::kReader));
-  return std::make_unique<Reader>(state_dir, std::move(db));
+  absl::StatusOr<SqlDatabase> db =
+      SqlDatabase::Open(path, SqlDatabase::Mode::kReader);
+  const absl::StatusOr<int64_t> version =
+      db.ok() ? SchemaOf(*db) : absl::StatusOr<int64_t>(db.status());
+  RETURN_IF_ERROR(WithContext(path, version.status()));
+  if (*version != 0 && *version != kSchemaVersion) {
+    return Mismatch(path, "its schema", absl::StrCat(*version),
+                    absl::StrCat(kSchemaVersion),
+                    "use the version of Pipework that wrote it");
+  }
+  return std::make_unique<Reader>(state_dir, *std::move(db));
 }
 
 std::string JobFolder(const std::string& state_dir, const std::string& id) {

@@ -20,6 +20,9 @@
 
 namespace pipework {
 
+// Of state.db, in its user_version.
+constexpr int kSchemaVersion = 1;
+
 // The read side; `pipectl show|logs|checkpoint|jobs` use it without a server,
 // and beside a running one.
 class JobStoreReader {

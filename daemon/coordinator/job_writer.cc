@@ -21,7 +21,6 @@
 namespace pipework {
 namespace {
 
-constexpr int kSchemaVersion = 1;
 constexpr int64_t kRequestSeconds = 24 * 60 * 60;
 
 // `number` orders jobs by submission. Blobs are messages of job_record.proto
@@ -357,6 +356,17 @@ absl::Status SetUp(SqlDatabase& db) {
 absl::StatusOr<std::unique_ptr<JobWriter>> JobWriter::Open(
     const std::string& state_dir) {
   const std::string path = JoinPath(state_dir, "state.db");
+  std::error_code none;
+  // A crash before the first job leaves an empty file; later, it lost them.
+  const bool lost_all = fs::exists(path, none) &&
+                        fs::file_size(path, none) == 0 &&
+                        fs::exists(state_dir + "/jobs", none) &&
+                        !fs::is_empty(state_dir + "/jobs", none);
+  if (lost_all) {
+    return absl::DataLossError(absl::StrCat(
+        path, ": is damaged (0 bytes, though there are jobs in ", state_dir,
+        "/jobs); put a backup in its place, or move it away to start empty"));
+  }
   auto db = SqlDatabase::Open(path, SqlDatabase::Mode::kWriter);
   absl::Status status = db.ok() ? SetUp(*db) : db.status();
   if (absl::IsDataLoss(status)) {

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
 
   const absl::Status log = pipework::InitLog("pipecoord", log_level);
   if (!log.ok()) {
-    std::fprintf(stderr, "pipecoord: %s\n", std::string(log.message()).c_str());
+    std::fprintf(stderr, "%s\n", std::string(log.message()).c_str());
     return 2;
   }
   pipework::ShutdownSignal::Install();

@@ -462,17 +462,19 @@ TEST_CASE("server: shards cannot be read from outside the state folder") {
   CHECK(get(step, "none") == "error 5");
 }
 
-// One call with a raw request; the reply does not matter.
+// One call with a raw request; `reply_bytes` may be null.
 grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel,
-                     const std::string& method, const std::string& token) {
+                     const std::string& method, const std::string& token,
+                     const std::string& request_bytes = "",
+                     std::string* reply_bytes = nullptr) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   Limit(context, 10);
   if (!token.empty()) context.AddMetadata("authorization", token);
   grpc::CompletionQueue queue;
   grpc::ByteBuffer request;
-  grpc::Slice empty("");
-  request = grpc::ByteBuffer(&empty, 1);
+  grpc::Slice bytes(request_bytes);
+  request = grpc::ByteBuffer(&bytes, 1);
   auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
   call->StartCall();
   grpc::ByteBuffer reply;
@@ -481,7 +483,44 @@ grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel,
   void* tag = nullptr;
   bool ok = false;
   queue.Next(&tag, &ok);
+  if (reply_bytes != nullptr && reply.Valid()) {
+    std::vector<grpc::Slice> slices;
+    if (reply.Dump(&slices).ok()) {
+      for (const grpc::Slice& slice : slices) {
+        reply_bytes->append(reinterpret_cast<const char*>(slice.begin()),
+                            slice.size());
+      }
+    }
+  }
   return status;
+}
+
+TEST_CASE("server: reflection lists every service, and health knows each") {
+  Folder folder;
+  auto server = StartServer(folder.path);
+  auto channel = Dial(server->address());
+  std::string services;
+  // ServerReflectionRequest{list_services: "*"}
+  const grpc::Status status = RawCall(
+      channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+      "", "\x3a\x01*", &services);
+  CAPTURE(status.error_code(), status.error_message());
+  CHECK(status.ok());
+  auto health = grpc::health::v1::Health::NewStub(channel);
+  for (const char* name :
+       {"grpc.health.v1.Health", "pipework.v1.JobService",
+        "pipework.v1.PlanService", "pipework.v1.PipelineService",
+        "pipework.v1.ClusterService", "pipework.v1.NodeControl"}) {
+    CAPTURE(name);
+    CHECK(absl::StrContains(services, name));
+    grpc::ClientContext context;
+    Limit(context);
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(name);
+    grpc::health::v1::HealthCheckResponse response;
+    REQUIRE(health->Check(&context, request, &response).ok());
+    CHECK(response.status() == grpc::health::v1::HealthCheckResponse::SERVING);
+  }
 }
 
 TEST_CASE("server: every call without the right token is unauthenticated") {
