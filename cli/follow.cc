@@ -159,17 +159,6 @@ absl::StatusOr<v1::Job> FollowJob(Client& client, const std::string& job_id,
     return !tended.ok() || (options.interrupted && options.interrupted());
   };
   const auto on = [&](const v1::WatchJobsResponse& update) {
-    for (const v1::JobEvent& event : update.events()) {
-      if (event.revision() <= last_event) continue;
-      last_event = event.revision();
-      // One line each: what is cut off here stands in `show --events`.
-      const auto room = static_cast<size_t>(Output::Width() - 2);
-      std::string text = SafeText(event.text());
-      if (text.size() > room && !absl::StrContains(text, "/checkpoints/")) {
-        text = absl::StrCat(text.substr(0, room - 2), "..");
-      }
-      progress.Line(absl::StrCat("  ", text));
-    }
     if (update.has_job()) {
       latest = update.job();
       if (latest.attempt() != attempt) {
@@ -190,6 +179,17 @@ absl::StatusOr<v1::Job> FollowJob(Client& client, const std::string& job_id,
             FormatPercent(epoch.test_accuracy()), epoch.seconds()));
       }
       progress.Update(latest);
+    }
+    for (const v1::JobEvent& event : update.events()) {
+      if (event.revision() <= last_event) continue;
+      last_event = event.revision();
+      // One line each: what is cut off here stands in `show --events`.
+      const auto room = static_cast<size_t>(Output::Width() - 2);
+      std::string text = SafeText(event.text());
+      if (text.size() > room && !absl::StrContains(text, "/checkpoints/")) {
+        text = absl::StrCat(text.substr(0, room - 2), "..");
+      }
+      progress.Line(absl::StrCat("  ", text));
     }
     for (const v1::StepMetrics& step : update.steps()) metrics.Write(step);
     over = IsTerminal(latest.state());
