@@ -172,13 +172,14 @@ std::string PeerName(int fd) {
   return JoinHostPort(host, std::atoi(port));
 }
 
-std::string InterfaceOf(const std::string& host) {
+Interface InterfaceOf(const std::string& host) {
+  Interface found;
   const auto wanted = Resolve(host, 0, true);
-  if (!wanted.ok()) return "";
+  if (!wanted.ok()) return found;
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return "";
-  std::string name;
-  for (const ifaddrs* i = list; i != nullptr && name.empty(); i = i->ifa_next) {
+  if (::getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* i = list; i != nullptr && found.name.empty();
+       i = i->ifa_next) {
     const sockaddr* want = (*wanted)->ai_addr;
     if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != want->sa_family) {
       continue;
@@ -197,10 +198,14 @@ std::string InterfaceOf(const std::string& host) {
     // 127.0.0.2 is on the loopback interface too.
     const bool loopback =
         (i->ifa_flags & IFF_LOOPBACK) != 0 && absl::StartsWith(host, "127.");
-    if (same || loopback) name = i->ifa_name;
+    if (!same && !loopback) continue;
+    found.name = i->ifa_name;
+    // "eth0:1" is a label of eth0.
+    found.name.resize(std::min(found.name.size(), found.name.find(':')));
+    found.running = (i->ifa_flags & IFF_RUNNING) != 0;
   }
   ::freeifaddrs(list);
-  return name.substr(0, name.find(':'));  // "eth0:1" is a label of eth0
+  return found;
 }
 
 }  // namespace pipework

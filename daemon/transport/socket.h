@@ -38,9 +38,12 @@ void TuneSocket(int fd);
 // host:port of the other end, for messages.
 std::string PeerName(int fd);
 
-// Name of the network interface that has the address `host`; empty: none has
-// it alone (0.0.0.0, a name with several addresses).
-std::string InterfaceOf(const std::string& host);
+// Network interface that has the address `host`.
+struct Interface {
+  std::string name;      // empty: none has it alone (0.0.0.0)
+  bool running = false;  // it has a link
+};
+Interface InterfaceOf(const std::string& host);
 
 }  // namespace pipework
 

@@ -54,9 +54,10 @@ TEST_CASE("socket: dialling nobody is refused, and names the address") {
 }
 
 TEST_CASE("socket: loopback addresses are on the loopback interface") {
-  CHECK(InterfaceOf("127.0.0.1") == "lo");
-  CHECK(InterfaceOf("127.0.0.9") == "lo");
-  CHECK(InterfaceOf("0.0.0.0").empty());
+  CHECK(InterfaceOf("127.0.0.1").name == "lo");
+  CHECK(InterfaceOf("127.0.0.1").running);
+  CHECK(InterfaceOf("127.0.0.9").name == "lo");
+  CHECK(InterfaceOf("0.0.0.0").name.empty());
 }
 
 }  // namespace

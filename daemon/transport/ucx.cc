@@ -40,6 +40,7 @@ namespace {
 // A program has some tens of messages in flight to a peer; more than this is
 // a peer that takes nothing, and memory must not grow with it.
 constexpr int64_t kMostInFlight = 1 << 16;
+constexpr absl::Duration kLinkLimit = absl::Seconds(5);
 constexpr absl::Duration kLeaveLimit = absl::Seconds(2);
 // UCX's connection may break a moment before ours shows why.
 constexpr absl::Duration kBrokenLimit = absl::Milliseconds(500);
@@ -84,6 +85,8 @@ class UcxPlane final : public DataPlane {
     uint64_t payload_bytes;
     UcxWorker::Payload payload;
   };
+
+  absl::StatusOr<std::string> RunningInterface();
 
   // ---- any thread ----
   void Post(std::function<void()> command);
@@ -148,6 +151,23 @@ class UcxPlane final : public DataPlane {
 
 // ---- life ----
 
+absl::StatusOr<std::string> UcxPlane::RunningInterface() {
+  // UCX passes over an interface that has no link just now, and would reach
+  // nobody later on.
+  const absl::Time deadline = MonotonicNow() + kLinkLimit;
+  for (;;) {
+    const Interface interface = InterfaceOf(options_.listen_host);
+    if (interface.name.empty() || interface.running) return interface.name;
+    std::unique_lock<std::mutex> lock(mutex_);
+    WaitUntil(changed_, lock, MonotonicNow() + absl::Milliseconds(50),
+              [] { return false; });
+    if (MonotonicNow() < deadline) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "data plane: interface ", interface.name, " of ", options_.listen_host,
+        " has no link; check it, or listen elsewhere"));
+  }
+}
+
 absl::Status UcxPlane::Start() {
   if (options_.allocator == nullptr) {
     return absl::InvalidArgumentError("data plane: it has no allocator");
@@ -169,15 +189,16 @@ absl::Status UcxPlane::Start() {
       Listener listener,
       Listen(options_.listen_host, options_.port_first, options_.port_last));
   address_ = JoinHostPort(advertised, listener.port);
+  ASSIGN_OR_RETURN(const std::string interface, RunningInterface());
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("data plane: eventfd: ", std::strerror(errno)));
   }
   std::promise<absl::Status> started;
-  thread_ = Thread("data-plane", [this, &started, &listener] {
+  thread_ = Thread("data-plane", [this, &started, &listener, &interface] {
     UcxWorker::Options worker;
-    worker.interface = InterfaceOf(options_.listen_host);
+    worker.interface = interface;
     worker.port_first = options_.port_first;
     worker.port_last = options_.port_last;
     UcxWorker::Callbacks callbacks;
