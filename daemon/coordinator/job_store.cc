@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "daemon/base/paths.h"
 #include "daemon/coordinator/sqlite.h"
+#include "proto/errors.h"
 #include "proto/status_macros.h"
 
 namespace pipework {
