@@ -1,9 +1,11 @@
 #include "cli/commands/jobs.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
@@ -13,6 +15,7 @@
 #include "cli/local_cluster.h"
 #include "cli/report.h"
 #include "daemon/spec/spec.h"
+#include "proto/errors.h"
 
 namespace pipework {
 namespace {
@@ -149,7 +152,15 @@ int Show(Invocation& invocation) {
 int Status(Invocation& invocation) {
   const Output& out = *invocation.out;
   double interval = 1;
-  const absl::Status usage = invocation.GetSeconds("interval", &interval);
+  absl::Status usage = invocation.GetSeconds("interval", &interval);
+  const std::vector<std::string> wanted = invocation.All("stage");
+  for (const std::string& text : wanted) {
+    int stage = 0;
+    if (usage.ok() && (!absl::SimpleAtoi(text, &stage) || stage < 0)) {
+      usage = Mismatch("--stage", "value", absl::StrCat("\"", text, "\""),
+                       "a stage number");
+    }
+  }
   if (!usage.ok()) return out.Error(kExitUsage, "USAGE", usage.message());
   auto source = FindJobs(invocation);
   if (!source.ok()) return out.Error(source.status());
@@ -159,7 +170,7 @@ int Status(Invocation& invocation) {
   const bool terminal = Output::OnTerminal();
   double patience = MonotonicSeconds() + 30;
   while (true) {
-    const auto job = source->FindJob(ref);
+    auto job = source->FindJob(ref);
     if (!job.ok()) {
       // A coordinator that restarts is waited for while watching.
       if (watch && absl::IsUnavailable(job.status()) &&
@@ -170,6 +181,17 @@ int Status(Invocation& invocation) {
       return out.Error(job.status());
     }
     patience = MonotonicSeconds() + 30;
+    if (!wanted.empty()) {
+      auto* stages = job->mutable_stages();
+      stages->erase(std::remove_if(stages->begin(), stages->end(),
+                                   [&wanted](const v1::StageMetrics& stage) {
+                                     return std::find(
+                                                wanted.begin(), wanted.end(),
+                                                absl::StrCat(stage.index())) ==
+                                            wanted.end();
+                                   }),
+                    stages->end());
+    }
     out.Json(*job, "Job");
     if (watch && terminal && out.format == OutputFormat::kTable) {
       out.Text("\033[H\033[J");

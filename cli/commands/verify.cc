@@ -252,7 +252,7 @@ int Verify(Invocation& invocation) {
   if (!cluster.ok()) return out.Error(cluster.status());
   Client client({(*cluster)->server(), "", 30});
   const auto created = client.CreateJob(request);
-  if (!created.ok()) return out.Error(created.status());
+  if (!created.ok()) return SpecError(invocation, created.status());
   FollowOptions follow;
   follow.progress = false;
   follow.metrics_file = (*folder)->path() + "/steps.jsonl";

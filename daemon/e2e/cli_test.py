@@ -251,6 +251,31 @@ class WithServer(harness.Case):
         code, after = self.here_json("cancel", job)
         self.assertEqual((code, after["state"]), (0, "SUCCEEDED"))
 
+    def test_logs_and_status_show_what_is_asked_for(self):
+        job = self.submit(JOBS / "mlp.yaml", "--set", "run={epochs: 1}")
+        self.assertEqual(self.here("wait", job, timeout=90).returncode, 0)
+
+        def lines(*arguments):
+            code, logs = self.here_json("logs", job, *arguments)
+            self.assertEqual((code, logs["kind"]), (0, "LogList"), logs)
+            return logs["lines"]
+
+        every = lines()
+        self.assertEqual({line["node"] for line in every} >= {"n1", "n2"},
+                         True, every)
+        self.assertEqual({line["node"] for line in lines("--node", "n1")},
+                         {"n1"})
+        self.assertEqual(lines("--tail", 1), every[-1:])
+        found = lines("--grep", "stage 1 replica [0-9]+ is ready")
+        self.assertEqual(len(found), 1, every)
+        self.assertEqual(lines("--level", "error"), [])
+        for arguments in (("--grep", "("), ("--level", "loud"),
+                          ("--stage", "x"), ("--replica", "-1")):
+            code, error = self.here_json("logs", job, *arguments)
+            self.assertEqual((code, error["reason"]), (2, "USAGE"))
+        code, status = self.here_json("status", job, "--stage", 1)
+        self.assertEqual([s["index"] for s in status["stages"]], [1])
+
     def test_the_same_request_id_is_the_same_job(self):
         arguments = (JOBS / "digits.yaml", "--set", "run.epochs=1", "--set",
                      "run.target_accuracy=0", "--request-id", "abc")
