@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,8 @@
 
 namespace pipework {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int64_t kRequestSeconds = 24 * 60 * 60;
 
