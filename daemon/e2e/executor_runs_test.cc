@@ -348,6 +348,66 @@ TEST_CASE("a loss that is not finite stops the run and names the minibatch") {
                  Catch::Contains("of minibatch "));
 }
 
+TEST_CASE(
+    "a checkpoint that is due by time is taken in the middle of an epoch") {
+  TestJob job = MlpJob();
+  job.data.train = ClusteredSamples(Shape{13}, 8 * 20000, 5, 3);
+  job.spec.mutable_run()->set_epochs(1000);
+  job.spec.mutable_checkpoint()->set_every_seconds(1);
+  Folder folder;
+  LocalPipeline::Options options = job.Cut(3);
+  options.folder = folder.path();
+  options.on_report = [](LocalPipeline& pipeline,
+                         const v1::RunnerReport& report) {
+    if (report.has_checkpoint()) pipeline.Stop(true, false);
+  };
+  const LocalPipeline::Result result = Run(options);
+  REQUIRE(result.checkpoints.size() == 1);
+  CHECK(result.checkpoints[0].step() > 0);
+  CHECK(result.checkpoints[0].step() == result.checkpoints[0].updates(0));
+}
+
+TEST_CASE("a final checkpoint that cannot be written fails the run") {
+  LocalPipeline::Options options = MlpJob().Cut(2);
+  options.folder = "/proc/no/such/folder";
+  const LocalPipeline::Result result = Run(options);
+  CHECK(result.ended.reason() == "CHECKPOINT_FAILED");
+  CHECK_THAT(result.ended.message(), Catch::Contains("/proc/no/such/folder"));
+  CHECK(result.checkpoints.empty());
+}
+
+TEST_CASE("data that goes bad ends the run with the minibatch named") {
+  // The samples of a file that is cut short while it is read.
+  class Shrinking final : public Dataset {
+   public:
+    explicit Shrinking(std::shared_ptr<const Dataset> whole)
+        : whole_(std::move(whole)) {}
+    int64_t size() const override { return whole_->size(); }
+    const Shape& sample_shape() const override {
+      return whole_->sample_shape();
+    }
+    const Shape& label_shape() const override { return whole_->label_shape(); }
+    int64_t classes() const override { return whole_->classes(); }
+    absl::Status Read(absl::Span<const int64_t> indices, float* x,
+                      int32_t* y) const override {
+      if (++reads_ == 7) return absl::DataLossError("x.npy: offset 4096: gone");
+      return whole_->Read(indices, x, y);
+    }
+
+   private:
+    const std::shared_ptr<const Dataset> whole_;
+    mutable std::atomic<int> reads_{0};
+  };
+  TestJob job = MlpJob();
+  job.data.train = std::make_shared<Shrinking>(job.data.train);
+  const LocalPipeline::Result result = Run(job.Cut(3));
+  CHECK(result.ended.reason() == "DATA_ERROR");
+  CHECK(result.ended.first_cause());
+  CHECK_THAT(result.ended.message(), Catch::Contains("stage 0 replica 0") &&
+                                         Catch::Contains("minibatch 6") &&
+                                         Catch::Contains("x.npy"));
+}
+
 TEST_CASE("a message that never comes ends the run with both ends named") {
   TestJob job = MlpJob();
   LocalPipeline::Options options = job.Cut(2);

@@ -26,7 +26,6 @@ struct InFlight {
   int64_t first_sample = 0;  // within the minibatch
   int64_t samples = 0;
   WeightVersion forward_version{-1};
-  int64_t updates_at_forward = 0;  // newest version when it was forwarded
 
   // By slot of the stage (stage_builder.h): received before the forward.
   TensorList inputs;

@@ -102,10 +102,9 @@ StageExecutor::StageExecutor(Options options, GraphInfo info, RunFacts facts,
                 10 * options_.peer_timeout}),
       group_(&courier_, backend_.get(), stage_.layout.replicas),
       log_(options_.log_capacity),
-      sampler_(facts_.train_samples, facts_.minibatch, facts_.seed) {
-  values_.resize(stage_.layout.slots);
-  cells_.resize(stage_.layout.cells);
-}
+      feed_(options_.data, facts_, info_.x, info_.y, backend_->allocator(),
+            options_.break_mode),
+      layers_(&stage_, backend_.get(), facts_.seed) {}
 
 int64_t UpdatesOf(const v1::Manifest& manifest, int first_layer) {
   int64_t updates = 0;
@@ -412,96 +411,22 @@ absl::Status StageExecutor::SendBackward(const Action& action) {
 
 absl::Status StageExecutor::ReadData(InFlight& flight) {
   const auto scope = metrics_.account().In(Bucket::kWaitUpstream);
-  RETURN_IF_ERROR(FAILPOINT("executor.data"));
-  const bool evaluation = program_->segment.evaluation;
-  const int64_t minibatch = flight.minibatch.value();
-  if (evaluation) {
-    indices_ = TestIndices(facts_.test_samples, facts_.minibatch, minibatch);
-    indices_minibatch_ = -1;
-  } else if (indices_minibatch_ != minibatch) {
-    indices_ = sampler_.IndicesOf(minibatch);
-    indices_minibatch_ = minibatch;
-  }
-  const absl::Span<const int64_t> wanted =
-      absl::MakeConstSpan(indices_).subspan(flight.first_sample,
-                                            flight.samples);
-  const Dataset& data = evaluation ? *options_.data.test : *options_.data.train;
-  Allocator& allocator = *backend_->allocator();
-  ASSIGN_OR_RETURN(
-      Tensor x,
-      Tensor::Allocate(allocator, info_.x.shape.WithBatch(flight.samples),
-                       info_.x.dtype, MemoryUse::kActivations));
-  ASSIGN_OR_RETURN(
-      Tensor y,
-      Tensor::Allocate(allocator, info_.y.shape.WithBatch(flight.samples),
-                       info_.y.dtype, MemoryUse::kActivations));
-  if (options_.break_mode == BreakMode::kLabel && !evaluation) {
-    // The labels of the samples that come next.
-    std::vector<int64_t> others =
-        sampler_.IndicesOf(minibatch == 0 ? 1 : minibatch - 1);
-    others.resize(flight.samples, wanted.front());
-    RETURN_IF_ERROR(data.Read(others, x.f32(), y.i32()));
-    std::vector<int32_t> ignored(y.elements());
-    RETURN_IF_ERROR(data.Read(wanted, x.f32(), ignored.data()));
-  } else {
-    RETURN_IF_ERROR(data.Read(wanted, x.f32(), y.i32()));
-  }
-  if (stage_.layout.x_slot >= 0) {
-    flight.inputs[stage_.layout.x_slot] = std::move(x);
-  }
-  if (stage_.layout.y_slot >= 0) {
-    flight.inputs[stage_.layout.y_slot] = std::move(y);
-  }
+  Tensor x;
+  Tensor y;
+  RETURN_IF_ERROR(feed_.Read(flight, program_->segment.evaluation, &x, &y));
+  const StageLayout& layout = stage_.layout;
+  if (layout.x_slot >= 0) flight.inputs[layout.x_slot] = std::move(x);
+  if (layout.y_slot >= 0) flight.inputs[layout.y_slot] = std::move(y);
   return absl::OkStatus();
 }
 
 absl::Status StageExecutor::RunLayers(InFlight& flight,
                                       const TensorList& weights,
                                       bool training) {
-  const StageLayout& layout = stage_.layout;
-  StepContext context;
-  context.seed = facts_.seed;
-  context.minibatch = flight.minibatch;
-  context.first_sample = flight.first_sample;
-  context.training = training;
-  std::swap(values_, flight.inputs);
-  flight.inputs.clear();
-  values_.resize(layout.slots);
-  for (int i = 0; i < layout.layer_count(); ++i) {
-    const LayerWiring& wiring = layout.layers[i];
-    arguments_.clear();
-    for (size_t j = 0; j < wiring.input_slots.size(); ++j) {
-      Tensor& value = values_[wiring.input_slots[j]];
-      if (wiring.last_use[j]) {
-        arguments_.push_back(std::move(value));
-        value = Tensor();
-      } else {
-        arguments_.push_back(value);
-      }
-    }
-    absl::StatusOr<Tensor> output = stage_.bodies[i]->Forward(
-        context, arguments_,
-        absl::MakeConstSpan(weights).subspan(wiring.first_param, wiring.params),
-        absl::MakeSpan(stage_.buffers)
-            .subspan(wiring.first_buffer, wiring.buffers),
-        training ? &flight.saved[i] : nullptr);
-    if (!output.ok()) {
-      return WithContext(stage_.layer_names[i], output.status());
-    }
-    values_[i] = *std::move(output);
-  }
-  arguments_.clear();
-  for (size_t e = 0; e < layout.outputs.size(); ++e) {
-    for (const EdgeTensor& tensor : layout.outputs[e].tensors) {
-      flight.outputs[e].push_back(values_[tensor.slot]);
-    }
-  }
-  if (layout.has_loss) {
-    RETURN_IF_ERROR(
-        SayLoss(flight, values_[layout.layer_count() - 1], !training));
-  }
-  values_.assign(layout.slots, Tensor());
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Tensor loss,
+                   layers_.Forward(flight, weights, training));
+  if (!stage_.layout.has_loss) return absl::OkStatus();
+  return SayLoss(flight, loss, !training);
 }
 
 absl::Status StageExecutor::SayLoss(const InFlight& flight, const Tensor& loss,
@@ -531,7 +456,6 @@ absl::Status StageExecutor::Forward(const Action& action) {
   InFlight& flight = FlightOf(action);
   newest_forward_ = action.number;
   flight.forward_version = action.version;
-  flight.updates_at_forward = weights_.newest().value();
   if (flight.samples > 0) {
     if (options_.seat.stage == StageId(0)) {
       const absl::Status status = ReadData(flight);
@@ -552,29 +476,8 @@ absl::Status StageExecutor::Forward(const Action& action) {
   return absl::OkStatus();
 }
 
-absl::Status StageExecutor::AddToCell(int cell, Tensor gradient) {
-  Tensor& sum = cells_[cell];
-  if (sum.empty()) {
-    sum = std::move(gradient);
-    return absl::OkStatus();
-  }
-  // Somebody else may hold either buffer: then the sum is a new one.
-  if (sum.users() == 1) {
-    return backend_->Add(
-        {sum.elements(), sum.f32(), gradient.f32(), sum.f32()});
-  }
-  ASSIGN_OR_RETURN(Tensor fresh,
-                   Tensor::Allocate(*backend_->allocator(), sum.shape(),
-                                    sum.dtype(), MemoryUse::kActivations));
-  RETURN_IF_ERROR(
-      backend_->Add({sum.elements(), sum.f32(), gradient.f32(), fresh.f32()}));
-  sum = std::move(fresh);
-  return absl::OkStatus();
-}
-
 absl::Status StageExecutor::Backward(const Action& action) {
   RETURN_IF_ERROR(FAILPOINT("executor.backward"));
-  const StageLayout& layout = stage_.layout;
   ASSIGN_OR_RETURN(InFlight* const flight,
                    activations_.Get(UnitId(action.number)));
   const auto scope = metrics_.account().In(Bucket::kCompute);
@@ -591,47 +494,9 @@ absl::Status StageExecutor::Backward(const Action& action) {
     gradients_fresh_ = true;
   }
   if (flight->samples > 0) {
-    StepContext context;
-    context.seed = facts_.seed;
-    context.minibatch = flight->minibatch;
-    context.first_sample = flight->first_sample;
-
-    // What came back, from the last stage that reads a tensor to the first.
-    for (size_t e = layout.outputs.size(); e-- > 0;) {
-      for (size_t p = 0; p < layout.outputs[e].gradients.size(); ++p) {
-        RETURN_IF_ERROR(AddToCell(layout.outputs[e].gradients[p].cell,
-                                  std::move(flight->output_gradients[e][p])));
-      }
-      flight->output_gradients[e].clear();
-    }
-    for (int i = layout.layer_count(); i-- > 0;) {
-      const LayerWiring& wiring = layout.layers[i];
-      const Tensor output_gradient = std::move(cells_[i]);
-      cells_[i] = Tensor();
-      absl::StatusOr<TensorList> gradients = stage_.bodies[i]->Backward(
-          context, flight->saved[i],
-          absl::MakeConstSpan(*weights).subspan(wiring.first_param,
-                                                wiring.params),
-          output_gradient, wiring.wanted,
-          absl::MakeSpan(gradients_)
-              .subspan(wiring.first_param, wiring.params));
-      if (!gradients.ok()) {
-        return InContext(
-            action, WithContext(stage_.layer_names[i], gradients.status()));
-      }
-      // Nothing of the layer is needed any more.
-      flight->saved[i].tensors.clear();
-      for (size_t j = 0; j < wiring.cells.size(); ++j) {
-        if (wiring.cells[j] < 0) continue;
-        RETURN_IF_ERROR(AddToCell(wiring.cells[j], std::move((*gradients)[j])));
-      }
-    }
-    for (size_t e = 0; e < layout.inputs.size(); ++e) {
-      for (const GradientPart& part : layout.inputs[e].gradients) {
-        flight->input_gradients[e].push_back(std::move(cells_[part.cell]));
-        cells_[part.cell] = Tensor();
-      }
-    }
+    const absl::Status status =
+        layers_.Backward(*flight, *weights, absl::MakeSpan(gradients_));
+    if (!status.ok()) return InContext(action, status);
   }
   const absl::Time end = MonotonicNow();
   metrics_.AddBackward(

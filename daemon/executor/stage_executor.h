@@ -23,7 +23,9 @@
 #include "daemon/executor/activation_store.h"
 #include "daemon/executor/break_mode.h"
 #include "daemon/executor/courier.h"
+#include "daemon/executor/data_feed.h"
 #include "daemon/executor/executor_metrics.h"
+#include "daemon/executor/layer_runner.h"
 #include "daemon/executor/operation_log.h"
 #include "daemon/executor/replica_group.h"
 #include "daemon/executor/run_facts.h"
@@ -170,7 +172,6 @@ class StageExecutor {
   absl::Status ReadData(InFlight& flight);
   absl::Status RunLayers(InFlight& flight, const TensorList& weights,
                          bool training);
-  absl::Status AddToCell(int cell, Tensor gradient);
   absl::Status SayLoss(const InFlight& flight, const Tensor& loss,
                        bool evaluation);
   absl::Status TakeCredits(int64_t unit);
@@ -197,7 +198,8 @@ class StageExecutor {
   OperationLog log_;
   ExecutorMetrics metrics_;
   Hooks hooks_;
-  Sampler sampler_;
+  DataFeed feed_;  // of use on stage 0 only
+  LayerRunner layers_;
   int64_t drains_ = 0;
   int64_t evaluations_ = 0;
 
@@ -208,12 +210,6 @@ class StageExecutor {
   int64_t forwards_left_ = 0;
   int64_t newest_forward_ = -1;
 
-  // Scratch.
-  TensorList values_;  // by slot
-  TensorList cells_;   // by cell
-  TensorList arguments_;
-  std::vector<int64_t> indices_;
-  int64_t indices_minibatch_ = -1;
   // --break order: the gradients of the update before.
   TensorList held_back_;
 };
