@@ -1,11 +1,11 @@
 #include "cli/context.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -24,18 +24,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostTokenBytes = 4096;
 constexpr char kDefaultServer[] = "127.0.0.1:7070";
+// The parser refuses a spec that is this long.
+constexpr size_t kMostSpecBytes = size_t{17} << 20;
 
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
+// What `in` has, but no more than one byte above `most`: there may be no end.
+std::string ReadSome(std::istream& in, size_t most) {
+  std::string text(64 << 10, '\0');
+  std::string all;
+  while (all.size() <= most && in.good()) {
+    in.read(&text[0], static_cast<std::streamsize>(text.size()));
+    all.append(text, 0, static_cast<size_t>(in.gcount()));
+  }
+  return all;
+}
+
 std::string FirstLine(const std::string& file) {
   std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return std::string(absl::StripAsciiWhitespace(line));
+  const std::string text = ReadSome(in, 1 << 16);
+  return std::string(absl::StripAsciiWhitespace(
+      absl::string_view(text).substr(0, text.find('\n'))));
 }
 
 // Named by flag or environment, empty if it is not.
@@ -52,7 +66,10 @@ absl::StatusOr<Client::Options> ClientOptions(const Invocation& invocation,
       invocation.Get("token-file", FromEnvironment("PIPEWORK_TOKEN_FILE"));
   if (!file.empty()) {
     options.token = FirstLine(file);
-    if (options.token.empty()) {
+    // gRPC ends the process on what a header cannot hold.
+    if (options.token.empty() || options.token.size() > kMostTokenBytes ||
+        !std::all_of(options.token.begin(), options.token.end(),
+                     absl::ascii_isgraph)) {
       return UsageError(Mismatch("--token-file", "file", file,
                                  "a readable file with a token in its first "
                                  "line"));
@@ -75,10 +92,8 @@ int LoadSpec(Invocation& invocation, const std::string& file, v1::JobSpec* spec,
   std::error_code error;
   ParsedSpec parsed;
   if (file == "-") {
-    std::ostringstream text;
-    text << std::cin.rdbuf();
     *path = (fs::current_path(error) / "stdin.yaml").string();
-    parsed = ParseSpec(text.str(), *path, sets);
+    parsed = ParseSpec(ReadSome(std::cin, kMostSpecBytes), *path, sets);
   } else {
     *path = fs::absolute(file, error).lexically_normal().string();
     absl::StatusOr<ParsedSpec> read = ReadSpec(file, sets);
@@ -183,10 +198,13 @@ absl::StatusOr<std::string> FindCheckpoint(const Invocation& invocation,
   }
   std::string job_ref = ref;
   int64_t step = -1;
+  // JOB/STEP; but in name/NAME the word is no step.
   const size_t slash = ref.rfind('/');
-  if (slash != std::string::npos &&
-      absl::SimpleAtoi(ref.substr(slash + 1), &step)) {
+  int64_t number = 0;
+  if (slash != std::string::npos && ref.substr(0, slash) != "name" &&
+      absl::SimpleAtoi(ref.substr(slash + 1), &number) && number >= 0) {
     job_ref = ref.substr(0, slash);
+    step = number;
   }
   ASSIGN_OR_RETURN(JobSource source, FindJobs(invocation));
   ASSIGN_OR_RETURN(const v1::Job job, source.FindJob(job_ref));

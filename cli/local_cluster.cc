@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/client.h"
+#include "cli/output.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
@@ -225,7 +226,24 @@ std::string LocalCluster::LastWords(const Process& process) const {
   text << in.rdbuf();
   const std::vector<std::string> lines =
       absl::StrSplit(text.str(), '\n', absl::SkipWhitespace());
-  return lines.empty() ? "" : lines.back();
+  if (lines.empty()) return "";
+  // Without time and level of the line.
+  const std::string program = process.name.substr(0, process.name.find(' '));
+  const size_t start_of_text = lines.back().find(program + ": ");
+  return start_of_text == std::string::npos
+             ? lines.back()
+             : lines.back().substr(start_of_text + program.size() + 2);
+}
+
+absl::Status LocalCluster::EndedAtStart(const Process& process,
+                                        const std::string& how) const {
+  const std::string text =
+      absl::StrCat(process.name, ": ended at start (", how,
+                   "): ", LastWords(process), "; see ", process.log);
+  // Exit 2 of a daemon: it refuses its flags or its folder.
+  return how == DescribeExit(W_EXITCODE(2, 0))
+             ? UsageError(absl::InvalidArgumentError(text))
+             : absl::UnavailableError(text);
 }
 
 absl::Status LocalCluster::AwaitAddress() {
@@ -240,9 +258,7 @@ absl::Status LocalCluster::AwaitAddress() {
     }
     std::string how;
     if (HasEnded(&processes_[0], &how)) {
-      return absl::UnavailableError(absl::StrCat(
-          "pipecoord: ended at start (", how, "): ", LastWords(processes_[0]),
-          "; see ", processes_[0].log));
+      return EndedAtStart(processes_[0], how);
     }
     SleepMilliseconds(5);
   }
@@ -266,11 +282,7 @@ absl::Status LocalCluster::AwaitNodes() {
     }
     for (Process& process : processes_) {
       std::string how;
-      if (HasEnded(&process, &how)) {
-        return absl::UnavailableError(
-            absl::StrCat(process.name, ": ended at start (", how,
-                         "): ", LastWords(process), "; see ", process.log));
-      }
+      if (HasEnded(&process, &how)) return EndedAtStart(process, how);
     }
     SleepMilliseconds(20);
   }

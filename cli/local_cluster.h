@@ -63,6 +63,9 @@ class LocalCluster {
   // Whether it has ended; reaps it and says how.
   bool HasEnded(Process* process, std::string* how);
   std::string LastWords(const Process& process) const;
+  // Unavailable; UsageError where it refused its flags or its folder.
+  absl::Status EndedAtStart(const Process& process,
+                            const std::string& how) const;
 
   Options options_;
   std::string server_;

@@ -201,18 +201,20 @@ int Output::Error(int code, absl::string_view reason, absl::string_view message,
   size_t where = 0;
   size_t field = 0;
   const auto place = [](const v1::Problem& p) {
-    return p.line() > 0 ? absl::StrCat(p.file(), ":", p.line()) : p.file();
+    return SafeText(p.line() > 0 ? absl::StrCat(p.file(), ":", p.line())
+                                 : p.file());
   };
   for (const v1::Problem& problem : problems) {
     where = std::max(where, place(problem).size());
-    field = std::max(field, problem.field().size());
+    field = std::max(field, SafeText(problem.field()).size());
   }
   for (const v1::Problem& problem : problems) {
-    absl::StrAppendFormat(
-        &text, "  %-*s  %-*s  got %s, expected %s%s%s\n",
-        static_cast<int>(where), place(problem), static_cast<int>(field),
-        problem.field(), SafeText(problem.got()), SafeText(problem.expected()),
-        problem.hint().empty() ? "" : "; ", SafeText(problem.hint()));
+    absl::StrAppendFormat(&text, "  %-*s  %-*s  got %s, expected %s%s%s\n",
+                          static_cast<int>(where), place(problem),
+                          static_cast<int>(field), SafeText(problem.field()),
+                          SafeText(problem.got()), SafeText(problem.expected()),
+                          problem.hint().empty() ? "" : "; ",
+                          SafeText(problem.hint()));
   }
   std::fwrite(text.data(), 1, text.size(), stderr);
   return code;
@@ -296,14 +298,20 @@ std::string FormatPercent(double share) {
 
 std::string SafeText(absl::string_view text) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next =
+        static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
     if (byte == '\t') {
       out += ' ';
     } else if (byte < 0x20 || byte == 0x7f) {
       absl::StrAppendFormat(&out, "\\x%02x", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      // U+0080 to U+009F: terminals take some for the start of an escape.
+      absl::StrAppendFormat(&out, "\\x%02x", next);
+      ++i;
     } else {
-      out += c;
+      out += text[i];
     }
   }
   return out;

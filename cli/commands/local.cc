@@ -28,6 +28,8 @@
 namespace pipework {
 namespace {
 
+constexpr char kUsage[] = "USAGE";
+
 absl::StatusOr<LocalCluster::Options> OptionsOf(const Invocation& invocation) {
   LocalCluster::Options options;
   options.state_dir = StateDir(invocation);
@@ -222,9 +224,12 @@ int LocalUp(Invocation& invocation) {
     }
     CatchInterrupts();
     auto cluster = LocalCluster::Start(*options);
-    const std::string answer = cluster.ok()
-                                   ? absl::StrCat("ok ", (*cluster)->server())
-                                   : std::string(cluster.status().message());
+    const std::string answer =
+        cluster.ok()
+            ? absl::StrCat("ok ", (*cluster)->server())
+            : absl::StrCat(
+                  ReasonOf(cluster.status()) == kUsage ? "usage " : "error ",
+                  cluster.status().message());
     (void)!write(report[1], answer.data(), answer.size());
     close(report[1]);
     if (!cluster.ok()) _exit(1);
@@ -245,9 +250,13 @@ int LocalUp(Invocation& invocation) {
     answer.append(buffer, static_cast<size_t>(got));
   }
   close(report[0]);
+  if (answer.rfind("usage ", 0) == 0) {
+    return out.Error(kExitUsage, kUsage, answer.substr(6));
+  }
   if (answer.rfind("ok ", 0) != 0) {
     return out.Error(absl::UnavailableError(
-        answer.empty() ? "local up: the supervisor ended at start" : answer));
+        answer.empty() ? "local up: the supervisor ended at start"
+                       : answer.substr(6)));
   }
   const std::string server = answer.substr(3);
   out.RawJson(absl::StrCat(

@@ -52,6 +52,29 @@ class HookSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::function<void(const LogRecord&)> hook_;
 };
 
+// The message without control codes: names and texts of others must not move
+// the cursor of a terminal or forge a line.
+class SafePayload final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    for (const char c : message.payload) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x20 && byte != 0x7f) {
+        out.push_back(c);
+        continue;
+      }
+      const std::string code =
+          byte == '\t' ? " "
+                       : absl::StrCat("\\x", absl::Hex(byte, absl::kZeroPad2));
+      out.append(code.data(), code.data() + code.size());
+    }
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<SafePayload>();
+  }
+};
+
 std::shared_ptr<HookSink> TheHookSink() {
   static const auto sink = std::make_shared<HookSink>();
   return sink;
@@ -88,8 +111,11 @@ absl::Status InitLog(const std::string& program, const std::string& level) {
   auto logger = std::make_shared<spdlog::logger>(
       program, spdlog::sinks_init_list{to_stderr, TheHookSink()});
   // UTC, so that lines of several machines can be merged.
-  logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-      "%Y-%m-%dT%H:%M:%S.%eZ %-7l %n: %v", spdlog::pattern_time_type::utc));
+  auto format = std::make_unique<spdlog::pattern_formatter>(
+      spdlog::pattern_time_type::utc);
+  format->add_flag<SafePayload>('*').set_pattern(
+      "%Y-%m-%dT%H:%M:%S.%eZ %-7l %n: %*");
+  logger->set_formatter(std::move(format));
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::debug);
   spdlog::set_default_logger(std::move(logger));

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace pipework {
@@ -41,6 +43,26 @@ TEST_CASE("log: no later file takes the number of a closed descriptor") {
     ::dup2(kept, STDIN_FILENO);
     ::close(kept);
   }
+}
+
+TEST_CASE("log: control codes of a message come out as text") {
+  std::string name = "/tmp/pwlogXXXXXX";
+  const int file = ::mkstemp(&name[0]);
+  const int kept = ::dup(STDERR_FILENO);
+  REQUIRE(InitLog("test", "info").ok());
+  ::dup2(file, STDERR_FILENO);
+  spdlog::info("node \033[31mred\n2024 forged: line");
+  spdlog::default_logger()->flush();
+  ::dup2(kept, STDERR_FILENO);
+  ::close(kept);
+  char text[256] = {};
+  const ssize_t n = ::pread(file, text, sizeof text - 1, 0);
+  ::close(file);
+  ::unlink(name.c_str());
+  REQUIRE(n > 0);
+  const std::string line(text);
+  CHECK(line.find("test: node \\x1b[31mred\\x0a2024 forged: line\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("log: an unknown level is refused with the known ones") {

@@ -297,6 +297,21 @@ TEST_CASE(
   CHECK(Holds(temp.path() + "/step-00000003", 3));
 }
 
+TEST_CASE("checkpoint: a pipe in the place of a file is not waited for") {
+  TempFolder temp;
+  const auto folder = Save(temp.path(), 2);
+  REQUIRE(folder.ok());
+  for (const char* name : {"stage-0.safetensors", "manifest.textproto"}) {
+    INFO(name);
+    const std::string path = absl::StrCat(*folder, "/", name);
+    REQUIRE(::unlink(path.c_str()) == 0);
+    REQUIRE(::mkfifo(path.c_str(), 0644) == 0);
+    const absl::Status status = VerifyCheckpoint(*folder).status();
+    CHECK_FALSE(status.ok());
+    CHECK(absl::StrContains(status.message(), name));
+  }
+}
+
 TEST_CASE(
     "checkpoint: an export has weights and buffers under their names, "
     "and PyTorch's counter") {

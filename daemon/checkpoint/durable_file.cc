@@ -96,7 +96,7 @@ absl::StatusOr<std::string> DurableFile::Commit() {
 }
 
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return ErrnoStatus("open", path, errno);
   Sha256 hash;
   std::vector<char> piece(1 << 20);

@@ -209,6 +209,11 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::string& checkpoints) {
 
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& folder) {
   const std::string path = JoinPath(folder, kManifestFile);
+  // A pipe in its place would be waited for.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return Mismatch(path, "it", "no regular file", "a manifest");
+  }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostManifestBytes));
   return ParseManifest(path, text);
 }

@@ -350,7 +350,7 @@ absl::StatusOr<std::string> FormatSafetensors(
 }
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return ErrnoStatus("open", path, errno);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("stat", path, errno);

@@ -176,6 +176,13 @@ void Engine::BeginEnding(Entry& entry, v1::JobState next,
     SendKill(entry.job.id(), 0, node, message);
   }
   if (next == v1::SUCCEEDED) return;  // they end by themselves
+  for (const R& runner : entry.record.runners()) {
+    // Not asked for yet, or by a coordinator before this one: the node knows.
+    if (runner.state() == R::ASKED &&
+        entry.setup_sent.count(runner.node()) == 0) {
+      SendKill(entry.job.id(), entry.job.attempt(), runner.node(), message);
+    }
+  }
   v1::RunnerCommand command;
   command.mutable_stop()->set_now(!gentle);
   command.mutable_stop()->set_save(gentle);

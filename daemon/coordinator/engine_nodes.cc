@@ -73,7 +73,30 @@ void Engine::SendKill(const std::string& job, int attempt,
   kill->mutable_runner()->set_job(job);
   kill->mutable_runner()->set_attempt(attempt);
   kill->set_reason(reason);
-  SendCommand(node, std::move(message), absl::Seconds(30), nullptr);
+  SendCommand(
+      node, std::move(message), absl::Seconds(30),
+      [this, job, attempt, node](const v1::NodeMessage::Answer& answer) {
+        // A node without this runner will not say that it is gone; it was asked
+        // for but never sent, or the node has forgotten the job.
+        if (answer.code() != static_cast<int>(absl::StatusCode::kNotFound) ||
+            attempt == 0) {
+          return;
+        }
+        v1::RunnerRef ref;
+        ref.set_job(job);
+        ref.set_attempt(attempt);
+        Entry* entry = Find(ref);
+        v1::RunnerRecord* runner =
+            entry == nullptr ? nullptr : entry->attempt.Find(node);
+        if (runner == nullptr) {
+          cluster_.ReleaseStranded(job, node);
+        } else {
+          runner->set_state(R::GONE);
+          cluster_.ReleaseOn(job, node);
+          Changed(*entry);
+        }
+        ++cluster_version_;
+      });
 }
 
 // ---- data ----

@@ -76,6 +76,22 @@ class World : public EngineHost {
     engine_->OnMessage(node.name(), session->second, message, clock_.Now());
   }
 
+  // A tick, and what is waiting.
+  void Step() {
+    engine_->Tick();
+    auto work = std::move(work_);
+    work_.clear();
+    for (const auto& job : work) job()();
+    auto inbox = std::move(inbox_);
+    inbox_.clear();
+    for (const auto& [name, message] : inbox) {
+      for (const auto& node : nodes_) {
+        if (node->name() != name) continue;
+        for (const auto& reply : node->Handle(message)) Say(*node, reply);
+      }
+    }
+  }
+
   // Everything that is due, and a tick after each round.
   void Pump() {
     int idle = 0;
@@ -633,6 +649,34 @@ TEST_CASE(
   CHECK(world.State(id) == v1::FAILED);
   CHECK(world.Job(id).reason() == "NODE_LOST");
   CHECK(world.Job(id).message().find("n1") != std::string::npos);
+}
+
+TEST_CASE(
+    "engine: a cancel before the runners were asked for gives their devices "
+    "back") {
+  World world;
+  world.AddNode(Named("n1"));
+  world.AddNode(Named("n2"));
+  // Steps of the engine between the submit and the cancel.
+  for (int steps = 0; steps < 12; ++steps) {
+    INFO("after " << steps << " steps");
+    const std::string id = world.Submit(ScriptedSpec("a", 4)).id();
+    for (int i = 0; i < steps; ++i) world.Step();
+    v1::CancelJobRequest cancel;
+    cancel.set_job(id);
+    cancel.set_now(true);
+    REQUIRE(world.engine().Cancel(cancel).ok());
+    world.Pass(absl::Seconds(1));
+    CHECK(world.State(id) == v1::CANCELLED);
+    // The next job, which needs all of them, runs at once.
+    const std::string next = world.Submit(ScriptedSpec("b", 4)).id();
+    world.Pump();
+    CHECK(world.State(next) == v1::RUNNING);
+    cancel.set_job(next);
+    REQUIRE(world.engine().Cancel(cancel).ok());
+    world.Pass(absl::Seconds(1));
+    REQUIRE(world.State(next) == v1::CANCELLED);
+  }
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/coordinator/job_writer.h"
+#include "daemon/coordinator/sqlite.h"
 
 namespace pipework {
 namespace {
@@ -277,12 +278,38 @@ TEST_CASE("job store: a damaged database is refused and left as it is") {
     file.seekp(0);
     file << std::string(4096, '#');
   }
+  SECTION("nothing in it, beside folders of jobs") {
+    fs::create_directories(JobFolder(folder.path, "j-aaaaaa"));
+    fs::resize_file(path, 0);
+    fs::remove(path + "-wal");
+  }
   const auto size = fs::file_size(path);
   const auto writer = JobWriter::Open(folder.path);
   CHECK(absl::IsDataLoss(writer.status()));
   CHECK(writer.status().message().find("state.db") != std::string::npos);
   CHECK(writer.status().message().find('\n') == std::string::npos);
   CHECK(fs::file_size(path) == size);
+}
+
+TEST_CASE(
+    "job store: readers and writers refuse the database of another "
+    "version, and leave it") {
+  Folder folder;
+  { OpenWriter(folder.path); }
+  {
+    auto db = SqlDatabase::Open(folder.path + "/state.db",
+                                SqlDatabase::Mode::kWriter);
+    REQUIRE(db.ok());
+    REQUIRE(db->Execute("PRAGMA user_version = 99").ok());
+  }
+  for (const absl::Status& status :
+       {JobWriter::Open(folder.path).status(),
+        JobStoreReader::Open(folder.path).status()}) {
+    const std::string text(status.message());
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(text.find("state.db") != std::string::npos);
+    CHECK(text.find("schema is 99, expected 1") != std::string::npos);
+  }
 }
 
 TEST_CASE("job store: a read-only database is refused with its name") {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/failpoint.h"
@@ -135,6 +136,8 @@ absl::Status NodeServiceImpl::ReceiveShard(
   UniqueFd fd(::open(temporary.c_str(),
                      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return ErrnoStatus("open", temporary, errno);
+  // What came of a shard that is not whole must not keep a full disk full.
+  absl::Cleanup remove = [&temporary] { ::unlink(temporary.c_str()); };
   int64_t bytes = 0;
   do {
     RETURN_IF_ERROR(FAILPOINT("put_shard.chunk"));
@@ -143,12 +146,10 @@ absl::Status NodeServiceImpl::ReceiveShard(
     RETURN_IF_ERROR(WriteAll(fd.get(), temporary, chunk.data()));
   } while (reader->Read(&chunk));
   if (bytes != shard.bytes()) {
-    ::unlink(temporary.c_str());
     return Mismatch(who, "what came", absl::StrCat(bytes, " bytes"),
                     absl::StrCat(shard.bytes()));
   }
   if (context->IsCancelled()) {
-    ::unlink(temporary.c_str());
     return absl::CancelledError(absl::StrCat(who, ": the sender went away"));
   }
   RETURN_IF_ERROR(FAILPOINT("put_shard.before_sync"));
@@ -156,6 +157,7 @@ absl::Status NodeServiceImpl::ReceiveShard(
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     return ErrnoStatus("rename to", path, errno);
   }
+  std::move(remove).Cancel();
   RETURN_IF_ERROR(FsyncFolder(folder));
   RETURN_IF_ERROR(FAILPOINT("put_shard.stored"));
   return core_.ShardStored(job, attempt, step, shard,

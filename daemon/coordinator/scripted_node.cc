@@ -168,6 +168,12 @@ std::vector<v1::NodeMessage> ScriptedNode::Handle(
     }
     case v1::CoordinatorMessage::kKillRunner: {
       const v1::RunnerRef& ref = message.kill_runner().runner();
+      if (ref.attempt() > 0 && runners.count({ref.job(), ref.attempt()}) == 0) {
+        out.push_back(Answer(message.command(),
+                             static_cast<int>(absl::StatusCode::kNotFound),
+                             "has no runner here"));
+        break;
+      }
       out.push_back(Answer(message.command(), 0, ""));
       if (ref.attempt() == 0) {
         // The profiler goes, and its command is answered.

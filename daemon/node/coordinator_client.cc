@@ -47,6 +47,7 @@ struct CoordinatorClient::Stub {
   std::unique_ptr<v1::NodeControl::Stub> node;
   std::mutex mutex;
   grpc::ClientContext* session = nullptr;  // the one that runs
+  bool no_more = false;                    // no other session may begin
 
   void Prepare(grpc::ClientContext* context) const {
     if (!token.empty()) {
@@ -173,6 +174,7 @@ absl::Status CoordinatorClient::RunSession(const v1::Hello& hello,
   stub_->Prepare(&context);
   {
     std::lock_guard<std::mutex> lock(stub_->mutex);
+    if (stub_->no_more) return absl::CancelledError("sessions are over");
     stub_->session = &context;
   }
   auto stream = stub_->node->Session(&context);
@@ -214,6 +216,12 @@ absl::Status CoordinatorClient::RunSession(const v1::Hello& hello,
 
 void CoordinatorClient::CutSession() {
   std::lock_guard<std::mutex> lock(stub_->mutex);
+  if (stub_->session != nullptr) stub_->session->TryCancel();
+}
+
+void CoordinatorClient::EndSessions() {
+  std::lock_guard<std::mutex> lock(stub_->mutex);
+  stub_->no_more = true;
   if (stub_->session != nullptr) stub_->session->TryCancel();
 }
 

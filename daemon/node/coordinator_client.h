@@ -43,6 +43,8 @@ class CoordinatorClient {
   absl::Status RunSession(const v1::Hello& hello, SessionHandler& handler);
   // Cuts a session that runs, from another thread.
   void CutSession();
+  // Cuts it, and lets none begin that is only about to.
+  void EndSessions();
 
  private:
   struct Stub;

@@ -209,6 +209,16 @@ absl::Status NodeDaemon::Options::Validate() const {
   if (state_dir.empty()) {
     return Mismatch("--state-dir", "folder", "\"\"", "a path");
   }
+  // As the coordinator has it: it would refuse any other for ever.
+  const bool good_name =
+      name.size() <= 63 && name != "." && name != ".." &&
+      std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+      });
+  if (!good_name) {
+    return Mismatch("--name", "name", absl::StrCat("\"", name, "\""),
+                    "1 to 63 letters, digits, '-', '_' or '.'");
+  }
   RETURN_IF_ERROR(ParsePorts(data_ports).status());
   const std::vector<int> allowed = AllowedCores();
   for (int core : cores) {
@@ -248,6 +258,7 @@ class NodeDaemon::Impl final : private SessionHandler {
     bool answered = false;
     std::string error;  // what a profile's runner said at its end
     bool gone = false;
+    bool killed = false;  // before there was a process
   };
   using Key = std::pair<std::string, int>;  // job, attempt
 
@@ -323,6 +334,13 @@ absl::StatusOr<std::unique_ptr<NodeDaemon::Impl>> NodeDaemon::Impl::Start(
                      ReadFile(options.token_file, 1 << 16));
     impl->token_ = std::string(absl::StripAsciiWhitespace(
         absl::string_view(text).substr(0, text.find('\n'))));
+    // gRPC ends the process on what a header cannot hold.
+    if (impl->token_.empty() || impl->token_.size() > 4096 ||
+        !std::all_of(impl->token_.begin(), impl->token_.end(),
+                     absl::ascii_isgraph)) {
+      return Mismatch("--token-file", "file", options.token_file,
+                      "a token of printable characters in its first line");
+    }
   }
   ASSIGN_OR_RETURN(impl->ports_, ParsePorts(options.data_ports));
   ASSIGN_OR_RETURN(const HostPort at,
@@ -560,7 +578,14 @@ void NodeDaemon::Impl::OnCommand(const v1::CoordinatorMessage& message) {
     }
     case v1::CoordinatorMessage::kKillRunner: {
       Runner* runner = Find(message.kill_runner().runner());
-      if (runner != nullptr && !runner->gone && runner->process != nullptr) {
+      if (runner == nullptr) {
+        Answer(command, absl::NotFoundError(
+                            absl::StrCat(Label(message.kill_runner().runner()),
+                                         ": has no runner here")));
+        return;
+      }
+      runner->killed = true;
+      if (!runner->gone && runner->process != nullptr) {
         spdlog::info("{}: ended by force: {}", Label(runner->ref),
                      message.kill_runner().reason());
         runner->process->Kill();
@@ -680,6 +705,10 @@ void NodeDaemon::Impl::StartRunner(int64_t command, v1::RunnerSetup setup) {
       Runner* runner = Find(ref);
       if (runner == nullptr) return;
       absl::Status result = status;
+      if (result.ok() && runner->killed) {
+        result = absl::CancelledError(
+            absl::StrCat(Label(ref), ": was killed before it started"));
+      }
       if (result.ok()) {
         v1::RunnerCommand first;
         *first.mutable_setup() = setup;
@@ -909,7 +938,7 @@ void NodeDaemon::Impl::Stop(bool polite) {
     changed_.notify_all();
   }
   reports_.EndSession();
-  client_->CutSession();
+  client_->EndSessions();
   session_.Join();
   heartbeats_.Join();
   pool_->Stop();

@@ -500,6 +500,16 @@ TEST_CASE(
   CHECK(absl::StrContains(second.status().message(), "--state-dir"));
 }
 
+TEST_CASE("node daemon: a stop before the first session leaves none behind") {
+  Folder folder;
+  FakeCoordinator coordinator;
+  // The session's thread is anywhere between its start and the welcome.
+  for (int i = 0; i < 20; ++i) {
+    auto daemon = StartDaemon(OptionsFor(coordinator, folder));
+    daemon->Stop(/*polite=*/false);
+  }
+}
+
 TEST_CASE("node daemon: options that cannot work are refused by name") {
   const auto refused =
       [](const std::function<void(NodeDaemon::Options*)>& set) {
@@ -519,6 +529,10 @@ TEST_CASE("node daemon: options that cannot work are refused by name") {
                           "--cores"));
   CHECK(absl::StrContains(refused([](auto* o) { o->data_ports = "5-3"; }),
                           "--data-ports"));
+  for (const char* name : {"a/b", "..", "a b", "a\033[31m"}) {
+    CHECK(
+        absl::StrContains(refused([&](auto* o) { o->name = name; }), "--name"));
+  }
 }
 
 TEST_CASE("sizes and core lists are read as they are written") {
