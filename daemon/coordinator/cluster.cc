@@ -139,17 +139,16 @@ void Cluster::SessionClosed(const std::string& name, uint64_t session,
   }
   Node& node = it->second;
   node.session = 0;
-  node.closed_at = now;
+  if (now >= excused_until_) node.closed_at = now;
   if (node.state == LeaseState::kReady) node.state = LeaseState::kSuspect;
 }
 
 void Cluster::Forgive(absl::Duration nap, absl::Time now) {
   for (auto& [name, node] : nodes_) {
     node.heard = std::min(node.heard + nap, now);
-    if (node.session == 0 && node.closed_at != absl::InfiniteFuture()) {
-      node.closed_at = std::min(node.closed_at + nap, now);
-    }
+    node.closed_at = absl::InfiniteFuture();
   }
+  excused_until_ = now + limits_.lost;
 }
 
 std::vector<Cluster::LostNode> Cluster::Tick(absl::Time now) {

@@ -63,7 +63,9 @@ class Cluster {
     uint64_t session = 0;
     std::string why;  // one line
   };
-  // For so long, up to `now`, nobody could be heard here.
+  // For so long, up to `now`, nobody could be heard here. Nodes that gave their
+  // session up meanwhile, or do so soon, have until `lost` to come back: they
+  // dial again slowly by now.
   void Forgive(absl::Duration nap, absl::Time now);
   // Leases that ran out since the last call.
   std::vector<LostNode> Tick(absl::Time now);
@@ -115,6 +117,7 @@ class Cluster {
   v1::Topology Select(bool only_ready, const std::string* free_for) const;
 
   const LeaseLimits limits_;
+  absl::Time excused_until_ = absl::InfinitePast();
   std::map<std::string, Node> nodes_;
   std::map<std::string, std::string> owners_;  // device -> job
   uint64_t next_session_ = 1;

@@ -692,6 +692,10 @@ TEST_CASE(
   world.Pump();
   CHECK(world.State(id) == v1::RUNNING);
   CHECK(world.Job(id).attempt() == 1);
+  world.Disconnect(world.node(0));  // as is told only now
+  world.Pass(absl::Seconds(5));     // they wait longer and longer to dial
+  CHECK(world.State(id) == v1::RUNNING);
+  world.Connect(world.node(0));
   world.Connect(world.node(1));
   world.Pass(absl::Seconds(5));
   CHECK(world.State(id) == v1::RUNNING);

@@ -17,8 +17,11 @@ namespace {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(std::string path, int fd, int64_t size)
-      : ByteSource(std::move(path)), fd_(fd), size_(size) {}
+  FileSource(std::string path, int fd, const struct stat& info)
+      : ByteSource(std::move(path)),
+        fd_(fd),
+        size_(static_cast<int64_t>(info.st_size)),
+        written_(info.st_mtim) {}
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
   ~FileSource() override { close(fd_); }
@@ -47,12 +50,22 @@ class FileSource final : public ByteSource {
       }
       done += static_cast<size_t>(got);
     }
+    // Looked at after the bytes: other bytes were not there before it.
+    struct stat now = {};
+    if (fstat(fd_, &now) == 0 && (now.st_mtim.tv_sec != written_.tv_sec ||
+                                  now.st_mtim.tv_nsec != written_.tv_nsec)) {
+      return absl::DataLossError(absl::StrCat(
+          name(), " at byte ", offset,
+          ": the file was written to after it was opened; let it be while a "
+          "job reads it, and start again"));
+    }
     return absl::OkStatus();
   }
 
  private:
   const int fd_;
   const int64_t size_;
+  const timespec written_;
 };
 
 class Memory final : public ByteSource {
@@ -118,8 +131,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(
                     S_ISDIR(info.st_mode) ? "a folder" : "not a regular file",
                     "a regular file");
   }
-  return std::make_shared<FileSource>(path, fd,
-                                      static_cast<int64_t>(info.st_size));
+  return std::make_shared<FileSource>(path, fd, info);
 }
 
 std::shared_ptr<const ByteSource> MemorySource(std::string name,

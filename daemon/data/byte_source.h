@@ -25,14 +25,15 @@ class ByteSource {
   const std::string& name() const { return name_; }
   virtual int64_t size() const = 0;
   // Fills `into` with the bytes from `offset` on.
-  // DataLoss: fewer are there than size() promised; names file and offset.
+  // DataLoss: fewer are there than size() promised, or the file was written to
+  // after it was opened; names file and offset.
   virtual absl::Status Read(int64_t offset, absl::Span<char> into) const = 0;
 
  private:
   const std::string name_;
 };
 
-// A regular file, kept open; its size is taken now.
+// A regular file, kept open; its size and time are taken now.
 // NotFound: no such file. InvalidArgument: not a regular file, or unreadable.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(
     const std::string& path);

@@ -1,6 +1,10 @@
 #include "daemon/data/npy.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "daemon/data/test_files.h"
 
@@ -30,6 +34,28 @@ std::string NpzError(const std::string& bytes, const std::string& key) {
 }
 
 using Catch::Matchers::Contains;
+
+TEST_CASE("npy: a file that is overwritten while it is open is noticed") {
+  const std::string bytes =
+      NpyFile("<f4", "(2,)", RawBytes(std::vector<float>{1, 2}));
+  const std::string path = testing::WriteTestFile("overwritten.npy", bytes);
+  const auto file = OpenFile(path);
+  REQUIRE(file.ok());
+  const auto array = ReadNpy(*file);
+  REQUIRE(array.ok());
+  CHECK(ValuesOf(*array) == std::vector<double>{1, 2});
+  // As long as before, in place; a second later, whatever the clock's grain.
+  { std::fstream(path, std::ios::in | std::ios::out) << bytes; }
+  struct stat info = {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  const timespec times[2] = {info.st_atim, {info.st_mtim.tv_sec + 1, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+  std::vector<double> values(2);
+  const absl::Status status = array->Read(0, absl::MakeSpan(values));
+  CHECK(absl::IsDataLoss(status));
+  CHECK_THAT(std::string(status.message()),
+             Contains("overwritten.npy at byte"));
+}
 
 TEST_CASE("npy: files of NumPy are read, in all three versions of the format") {
   const std::vector<double> small = {0, 1, 2, 3, 4, 5};

@@ -2,13 +2,15 @@
 endless files, other people's checkpoints, cancels at every moment.
 """
 import os
+import shutil
+import signal
 import sqlite3
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import harness
-from harness import BIN, JOBS, pipectl
+from harness import BIN, JOBS, TESTDATA, pipectl
 
 DIGITS = JOBS / "digits.yaml"
 
@@ -138,6 +140,58 @@ class Daemons(harness.Case):
                            "--listen", address)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--listen", done.stderr)
+
+    def test_data_that_is_overwritten_while_it_is_read_ends_the_job(self):
+        self.up()
+        data = self.folder / "data"
+        shutil.copytree(TESTDATA / "digits", data)
+        job = self.submit(DIGITS, "--set", f"data.dir={data}", "--set",
+                          "run={epochs: 2000}")
+        self.wait_step(job, 100)
+        x = data / "train_x.npy"
+        size = x.stat().st_size
+        with open(x, "r+b") as file:
+            file.seek(size // 2)
+            file.write(b"\x07" * (size - size // 2))
+        ended = self.wait_state(job, "FAILED", seconds=20)
+        self.assertEqual(ended["reason"], "DATA_ERROR")
+        self.assertIn("train_x.npy at byte", ended["message"])
+
+    def test_a_coordinator_that_was_stopped_blames_no_node(self):
+        self.up()
+        job = self.submit(DIGITS, "--set", "run={epochs: 4000}")
+        self.wait_step(job, 100)
+        coordinator = harness.processes_of(self.folder, "pipecoord")[0]
+        os.kill(coordinator, signal.SIGSTOP)
+        time.sleep(18)  # longer than a node may be silent
+        os.kill(coordinator, signal.SIGCONT)
+        time.sleep(8)
+        after = self.job(job)
+        self.assertEqual((after["state"], after["attempt"]), ("RUNNING", 1))
+        self.here("cancel", "--now", job)
+        self.wait_state(job, "CANCELLED")
+
+    def test_a_wrong_token_is_called_one(self):
+        right, wrong = self.folder / "right", self.folder / "wrong"
+        for file, text in ((right, "a" * 32), (wrong, "b" * 32)):
+            file.write_text(text + "\n")
+            file.chmod(0o600)
+        coordinator = subprocess.Popen(
+            [BIN / "pipecoord", "--listen", "127.0.0.1:0", "--token-file",
+             right, "--state-dir", self.state], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True)
+        try:
+            address = coordinator.stdout.readline().split()[-1]
+            for flags in ([], ["--token-file", wrong]):
+                done = pipectl("jobs", "--server", address, *flags)
+                self.assertEqual(done.returncode, 6, done.stderr)
+            done = shell(f"timeout 3 $B/piped --coordinator {address} "
+                         f"--token-file {wrong} --state-dir {self.folder}/n")
+            self.assertIn("token", done.stderr)
+            self.assertNotIn("CANCELLED", done.stderr)
+        finally:
+            coordinator.terminate()
+            coordinator.communicate(timeout=20)
 
     def test_many_jobs_come_and_are_cancelled_and_the_next_one_runs(self):
         self.up()

@@ -207,7 +207,9 @@ absl::Status CoordinatorClient::RunSession(const v1::Hello& hello,
     stub_->session = nullptr;
   }
   handler.OnEnd();
-  context.TryCancel();  // a Write that hangs returns
+  // A Write that hangs returns. Not otherwise: the stream's own status would
+  // give way to "cancelled".
+  if (writer.running() || !refused.empty()) context.TryCancel();
   writer.Join();
   const absl::Status status = ToAbsl(stream->Finish());
   if (!refused.empty()) return absl::FailedPreconditionError(refused);
