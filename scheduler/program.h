@@ -29,6 +29,9 @@ struct PipelineShape {
   std::vector<StageEdge> edges;  // empty: a chain
   int in_flight = 0;             // units admitted per replica of stage 0; 0:
                                  // NOAM
+  // Units of a round that each replica of a stage runs, by stage and replica;
+  // a stage without an entry: one each.
+  std::vector<std::vector<int>> shares;
 
   int stages() const { return static_cast<int>(replicas.size()); }
   int workers() const;  // sum of replicas

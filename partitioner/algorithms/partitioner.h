@@ -46,12 +46,20 @@ struct PartitionInput {
   FitsFn fits;     // single level only
   int stages = 0;  // 0: as many as are best; only where the algorithm says so
   std::vector<int> replicas;  // pinned, of each stage; empty: free
+  // A graph with branches: "layer" then reads "state" everywhere (see
+  // partitioner/states.h), the sums up to and with each state stand here, and
+  // only the predecessors of a state may be cut off it. Empty: a chain, whose
+  // sums are those of layer_seconds and weight_bytes.
+  std::vector<double> state_seconds;
+  std::vector<double> state_weight_bytes;
+  std::vector<std::vector<int>> predecessors;
 
   int layers() const { return static_cast<int>(layer_seconds.size()); }
   int workers() const;
 };
 
 // Layers first..last (inclusive, as in the paper) on `replicas` workers each.
+// Of states: what state `last` holds beyond state first - 1.
 struct StageCut {
   int first = 0;
   int last = 0;

@@ -25,6 +25,10 @@ struct ActionTimes {
   // What each end of a message over edge i computes for it, before it leaves
   // and after it has come.
   std::vector<double> message_seconds;
+  // Of W, by stage, where a backward is split.
+  std::vector<double> weight_gradient_seconds;
+  // By row: what all its computing is multiplied with; empty: 1.
+  std::vector<double> row_scale;
   // Of every action, beside what it computes.
   double action_seconds = 0;
   // By row: the group of cores that it computes on. Empty: each its own core.

@@ -23,6 +23,19 @@ struct PlanningOptions {
   std::vector<std::string> data_nodes;
   // Rivals cost a simulation each.
   bool rivals = true;
+  // Why the bottleneck is where it is, and what would move it.
+  bool explain = false;
+  // Of further kinds of devices; those of other kinds are scaled by their
+  // relative speed.
+  std::vector<v1::Profile> other_profiles;
+  // At most so many stages; 0: any number.
+  int max_stages = 0;
+  // One replica of each stage.
+  bool straight = false;
+  // Cost models paper and public_code may leave devices idle.
+  bool use_fewer_devices = false;
+  // Bytes of a device that may be used; 0: all.
+  int64_t memory_limit = 0;
 };
 
 // The best plan for the devices in `topology` (usable ones only), pins of
