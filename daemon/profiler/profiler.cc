@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <set>
@@ -10,10 +11,12 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/failpoint.h"
 #include "daemon/profiler/hand_over.h"
+#include "daemon/profiler/round_times.h"
 #include "kernels/backend_registry.h"
 #include "kernels/layers/graph_shape.h"
 #include "kernels/layers/layer.h"
@@ -25,6 +28,14 @@
 namespace pipework {
 namespace {
 
+// Rounds at least, the cold ones included; and those that shall count.
+constexpr int kLeastRounds = 5;
+constexpr size_t kEnoughRounds = 5;
+// When that is not reached, the budget may be overdrawn this often.
+constexpr double kMostBudgets = 4;
+// A failpoint's cold start ends after so many rounds.
+constexpr int kFailpointRounds = 3;
+
 // One layer with everything it needs to run.
 struct Bench {
   std::unique_ptr<LayerBody> body;
@@ -33,31 +44,34 @@ struct Bench {
   TensorList gradients;
   TensorList state;
   absl::InlinedVector<bool, 4> wanted;
+  std::vector<bool> last_use;  // of each input
   Saved saved;
   int64_t saved_bytes = 0;
   int64_t workspace_bytes = 0;
+  // Of every round.
   std::vector<double> forward_seconds;
   std::vector<double> backward_seconds;
   std::vector<double> update_seconds;
 };
 
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  const size_t index = static_cast<size_t>(q * (values.size() - 1) + 0.5);
-  std::nth_element(values.begin(), values.begin() + index, values.end());
-  return values[index];
-}
-
-class Seconds {
+class Stopwatch {
  public:
-  Seconds() : begin_(MonotonicNow()) {}
-  double Since() const {
+  Stopwatch() : begin_(MonotonicNow()) {}
+  double Seconds() const {
     return absl::ToDoubleSeconds(MonotonicNow() - begin_);
   }
 
  private:
   const absl::Time begin_;
 };
+
+// Processor time of the calling thread.
+double ThreadSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // Puts the thread onto the device's cores, and back.
 class Pinned {
@@ -84,6 +98,36 @@ class Pinned {
   cpu_set_t before_;
   bool pinned_ = false;
 };
+
+// "conv2d(out: 16, kernel: 3)".
+std::string DescribeLayer(const v1::Layer& layer) {
+  std::vector<std::string> args;
+  for (const v1::Arg& arg : layer.args()) {
+    std::string value;
+    switch (arg.value_case()) {
+      case v1::Arg::kIntValue:
+        value = absl::StrCat(arg.int_value());
+        break;
+      case v1::Arg::kRealValue:
+        value = absl::StrCat(arg.real_value());
+        break;
+      case v1::Arg::kBoolValue:
+        value = arg.bool_value() ? "true" : "false";
+        break;
+      case v1::Arg::kTextValue:
+        value = arg.text_value();
+        break;
+      case v1::Arg::kIntsValue:
+        value = absl::StrCat(
+            "[", absl::StrJoin(arg.ints_value().values(), ", "), "]");
+        break;
+      case v1::Arg::VALUE_NOT_SET:
+        break;
+    }
+    args.push_back(absl::StrCat(arg.name(), ": ", value));
+  }
+  return absl::StrCat(layer.type(), "(", absl::StrJoin(args, ", "), ")");
+}
 
 class Profiler {
  public:
@@ -127,32 +171,54 @@ class Profiler {
       }
       benches_.push_back(std::move(bench));
     }
+    // A value goes with its last reader.
+    std::set<int> read;
+    for (size_t i = benches_.size(); i-- > 0;) {
+      const std::vector<int>& producers = info_.inputs[i];
+      benches_[i].last_use.resize(producers.size());
+      for (size_t j = producers.size(); j-- > 0;) {
+        benches_[i].last_use[j] = read.insert(producers[j]).second;
+      }
+    }
     return MakeInputs();
   }
 
   // One pass over the whole graph and back.
-  absl::Status Round(bool count) {
+  absl::Status Round() {
     StepContext context;
     context.seed = request_.spec().seed();
     context.minibatch = MinibatchId(0);
-    std::vector<Tensor> outputs(benches_.size());
+    const bool first = rounds_.size() < kFailpointRounds;
+    // Between the layers are only small things; the whole shows who else had
+    // the core.
+    const Stopwatch whole;
+    const double thread_before = ThreadSeconds();
+    TensorList values(benches_.size());
     std::set<const void*> seen;
     for (size_t i = 0; i < benches_.size(); ++i) {
       Bench& bench = benches_[i];
       TensorList inputs;
-      for (const int producer : info_.inputs[i]) {
-        inputs.push_back(producer == kInputX   ? x_
-                         : producer == kInputY ? y_
-                                               : outputs[producer]);
+      for (size_t j = 0; j < info_.inputs[i].size(); ++j) {
+        const int producer = info_.inputs[i][j];
+        if (producer == kInputX || producer == kInputY) {
+          inputs.push_back(producer == kInputX ? x_ : y_);
+        } else if (bench.last_use[j]) {
+          inputs.push_back(std::exchange(values[producer], Tensor()));
+        } else {
+          inputs.push_back(values[producer]);
+        }
       }
       const int64_t workspace = Workspace();
       bench.saved.tensors.clear();
-      const Seconds seconds;
-      ASSIGN_OR_RETURN(
-          outputs[i],
+      const Stopwatch forward;
+      if (first) RETURN_IF_ERROR(FAILPOINT("profiler.first_rounds"));
+      RETURN_IF_ERROR(FAILPOINT("profiler.layer"));
+      absl::StatusOr<Tensor> output =
           bench.body->Forward(context, inputs, bench.params,
-                              absl::MakeSpan(bench.buffers), &bench.saved));
-      if (count) bench.forward_seconds.push_back(seconds.Since());
+                              absl::MakeSpan(bench.buffers), &bench.saved);
+      if (!output.ok()) return WithContext(NameOf(i), output.status());
+      values[i] = *std::move(output);
+      bench.forward_seconds.push_back(forward.Seconds());
       bench.workspace_bytes += Workspace() - workspace;
       bench.saved_bytes = 0;
       for (const Tensor& tensor : bench.saved.tensors) {
@@ -162,23 +228,64 @@ class Profiler {
         }
       }
     }
-    std::vector<Tensor> gradients(benches_.size());
+    values.assign(benches_.size(), Tensor());
+    // Sums of the gradients of each layer's output.
+    TensorList& sums = values;
     for (size_t i = benches_.size(); i-- > 0;) {
       Bench& bench = benches_[i];
       const int64_t workspace = Workspace();
-      const Seconds seconds;
-      ASSIGN_OR_RETURN(
-          TensorList input_gradients,
-          bench.body->Backward(context, bench.saved, bench.params, gradients[i],
-                               bench.wanted, absl::MakeSpan(bench.gradients)));
-      if (count) bench.backward_seconds.push_back(seconds.Since());
-      bench.workspace_bytes += Workspace() - workspace;
+      const Stopwatch backward;
+      if (first) RETURN_IF_ERROR(FAILPOINT("profiler.first_rounds"));
+      const Tensor gradient = std::exchange(sums[i], Tensor());
+      absl::StatusOr<TensorList> parts =
+          bench.body->Backward(context, bench.saved, bench.params, gradient,
+                               bench.wanted, absl::MakeSpan(bench.gradients));
+      if (!parts.ok()) return WithContext(NameOf(i), parts.status());
+      bench.saved.tensors.clear();
       for (size_t j = 0; j < info_.inputs[i].size(); ++j) {
-        // Of several readers any one gradient has the right shape.
         const int producer = info_.inputs[i][j];
-        if (producer >= 0) gradients[producer] = input_gradients[j];
+        if (producer < 0) continue;
+        RETURN_IF_ERROR(AddTo(&sums[producer], std::move((*parts)[j])));
       }
-      RETURN_IF_ERROR(UpdateLayer(bench, count));
+      bench.backward_seconds.push_back(backward.Seconds());
+      bench.workspace_bytes += Workspace() - workspace;
+    }
+    for (Bench& bench : benches_) RETURN_IF_ERROR(UpdateLayer(bench));
+    // Several threads share the work of one layer: then this one may wait for
+    // the others.
+    RoundTime round;
+    round.wall_seconds = whole.Seconds();
+    round.cpu_seconds = backend_->threads() > 1
+                            ? round.wall_seconds
+                            : ThreadSeconds() - thread_before;
+    rounds_.push_back(round);
+    return absl::OkStatus();
+  }
+
+  // Rounds until the medians can be relied on.
+  absl::Status Run() {
+    const absl::Duration budget =
+        options_.budget > absl::ZeroDuration()
+            ? options_.budget
+            : std::clamp(absl::Milliseconds(40) *
+                             static_cast<int64_t>(benches_.size()),
+                         absl::Duration(absl::Milliseconds(400)),
+                         absl::Duration(absl::Seconds(4)));
+    const double seconds = absl::ToDoubleSeconds(budget);
+    for (int round = 0; round < options_.most_rounds; ++round) {
+      // A cold start costs what it costs; the budget is for the others.
+      const size_t cold = ColdRounds(rounds_);
+      double spent = 0;
+      for (size_t i = cold; i < rounds_.size(); ++i) {
+        spent += rounds_[i].wall_seconds;
+      }
+      if (round >= kLeastRounds && spent >= seconds &&
+          (spent >= kMostBudgets * seconds ||
+           rounds_.size() - cold >= kEnoughRounds)) {
+        break;
+      }
+      RETURN_IF_ERROR(FAILPOINT("profiler.round"));
+      RETURN_IF_ERROR(Round());
     }
     return absl::OkStatus();
   }
@@ -188,15 +295,31 @@ class Profiler {
     const v1::Graph& graph = request_.graph();
     const int64_t batch = request_.batch();
     profile.set_graph_hash(GraphHash(graph));
+    profile.set_name(graph.name());
     profile.set_batch(batch);
-    profile.set_device_kind(CpuKind(backend_->threads()));
+    profile.set_device_kind(request_.device().kind().empty()
+                                ? CpuKind(backend_->threads())
+                                : request_.device().kind());
+    const std::vector<size_t> counted = CountedRounds(rounds_, kEnoughRounds);
+    std::vector<LayerNoise> noise;
     for (size_t i = 0; i < benches_.size(); ++i) {
       const Bench& bench = benches_[i];
+      const v1::Layer& described = graph.layers(static_cast<int>(i));
       v1::LayerProfile* layer = profile.add_layers();
-      layer->set_name(graph.layers(static_cast<int>(i)).name());
-      layer->set_forward_seconds(Quantile(bench.forward_seconds, 0.5));
-      layer->set_backward_seconds(Quantile(bench.backward_seconds, 0.5));
-      layer->set_update_seconds(Quantile(bench.update_seconds, 0.5));
+      layer->set_name(described.name());
+      layer->set_description(DescribeLayer(described));
+      for (const int producer : info_.inputs[i]) {
+        layer->add_inputs(producer == kInputX ? "x"
+                          : producer == kInputY
+                              ? "y"
+                              : graph.layers(producer).name());
+      }
+      layer->set_forward_seconds(Quantile(bench.forward_seconds, counted, 0.5));
+      layer->set_backward_seconds(
+          Quantile(bench.backward_seconds, counted, 0.5));
+      if (!bench.params.empty()) {
+        layer->set_update_seconds(Quantile(bench.update_seconds, counted, 0.5));
+      }
       layer->set_output_bytes(BytesOf(info_.layers[i].output, batch));
       layer->set_parameter_bytes(TotalBytes(bench.params));
       layer->set_saved_bytes(bench.saved_bytes);
@@ -205,12 +328,13 @@ class Profiler {
       for (size_t r = 0; r < both.size(); ++r) {
         both[r] += bench.backward_seconds[r];
       }
-      const double median = Quantile(both, 0.5);
-      if (median > 0) {
-        layer->set_spread((Quantile(both, 0.75) - Quantile(both, 0.25)) /
-                          median);
-      }
+      const double median = Quantile(both, counted, 0.5);
+      layer->set_spread(Spread(both, counted));
+      layer->set_noisy(IsNoisy(median, layer->spread()));
+      layer->set_rounds(static_cast<int>(counted.size()));
+      noise.push_back({median, layer->noisy()});
     }
+    profile.set_noisy(WasBusy(rounds_, counted, noise));
     profile.set_input_bytes(BytesOf(info_.x, batch));
     profile.set_label_bytes(BytesOf(info_.y, batch));
     profile.set_measured_at(absl::ToUnixSeconds(absl::Now()));
@@ -218,6 +342,9 @@ class Profiler {
   }
 
  private:
+  const std::string& NameOf(size_t layer) const {
+    return request_.graph().layers(static_cast<int>(layer)).name();
+  }
   TensorSpec SpecOf(int producer) const {
     return producer == kInputX   ? info_.x
            : producer == kInputY ? info_.y
@@ -274,14 +401,35 @@ class Profiler {
     return absl::OkStatus();
   }
 
-  absl::Status UpdateLayer(Bench& bench, bool count) {
-    if (bench.params.empty()) return absl::OkStatus();
+  absl::Status AddTo(Tensor* sum, Tensor part) {
+    if (sum->empty()) {
+      *sum = std::move(part);
+      return absl::OkStatus();
+    }
+    // Somebody else may hold the buffer: then the sum is a new one.
+    Tensor into = *sum;
+    if (sum->users() > 2) {
+      ASSIGN_OR_RETURN(into,
+                       Tensor::Allocate(*backend_->allocator(), sum->shape(),
+                                        sum->dtype(), MemoryUse::kActivations));
+    }
+    RETURN_IF_ERROR(
+        backend_->Add({sum->elements(), sum->f32(), part.f32(), into.f32()}));
+    *sum = std::move(into);
+    return absl::OkStatus();
+  }
+
+  absl::Status UpdateLayer(Bench& bench) {
+    if (bench.params.empty()) {
+      bench.update_seconds.push_back(0);
+      return absl::OkStatus();
+    }
     UpdateContext context;
     // Weights stay what they are, however often the layer runs.
     context.learning_rate = 0;
     context.gradient_scale = 1.0 / static_cast<double>(request_.batch());
     const TensorList old = bench.params;
-    const Seconds seconds;
+    const Stopwatch update;
     RETURN_IF_ERROR(optimizer_->Update(*backend_, context, old, bench.gradients,
                                        absl::MakeSpan(bench.state),
                                        absl::MakeSpan(bench.params)));
@@ -289,7 +437,7 @@ class Profiler {
       RETURN_IF_ERROR(
           backend_->Fill({gradient.elements(), 0.0f, gradient.f32()}));
     }
-    if (count) bench.update_seconds.push_back(seconds.Since());
+    bench.update_seconds.push_back(update.Seconds());
     return absl::OkStatus();
   }
 
@@ -299,6 +447,7 @@ class Profiler {
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<Bench> benches_;
+  std::vector<RoundTime> rounds_;
   Tensor x_;
   Tensor y_;
 };
@@ -324,20 +473,7 @@ absl::StatusOr<v1::Profile> RunProfile(const v1::RunnerProfile& request,
   Profiler profiler(request, options, std::move(info), std::move(backend),
                     std::move(optimizer));
   RETURN_IF_ERROR(profiler.Build());
-  // The first pass compiles kernels and touches memory.
-  RETURN_IF_ERROR(profiler.Round(/*count=*/false));
-  const Seconds warm;
-  RETURN_IF_ERROR(profiler.Round(/*count=*/false));
-  const bool slow = absl::Seconds(warm.Since()) > options.budget;
-  const int least = slow ? 1 : options.least_rounds;
-  const Seconds seconds;
-  for (int round = 0; round < options.most_rounds; ++round) {
-    if (round >= least && absl::Seconds(seconds.Since()) >= options.budget) {
-      break;
-    }
-    RETURN_IF_ERROR(FAILPOINT("profiler.round"));
-    RETURN_IF_ERROR(profiler.Round(/*count=*/true));
-  }
+  RETURN_IF_ERROR(profiler.Run());
   v1::Profile profile = profiler.Take();
   // A unit meets about eight actions on a stage for two hand-overs.
   ASSIGN_OR_RETURN(const double hand_over, HandOverSeconds());

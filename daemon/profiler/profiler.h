@@ -2,7 +2,10 @@
 // and measures what the planner needs to know of it.
 //
 // It touches nothing of any job: weights, buffers and labels are its own, so
-// profiling alters neither a run nor its random state.
+// profiling alters neither a run nor its random state. The first rounds, which
+// are slow because they are the first, count for nothing. Where the device was
+// busy with something else the profile says so (noisy), as each layer does
+// whose time moved.
 #ifndef PIPEWORK_DAEMON_PROFILER_PROFILER_H_
 #define PIPEWORK_DAEMON_PROFILER_PROFILER_H_
 
@@ -17,11 +20,12 @@ namespace pipework {
 
 struct ProfileOptions {
   std::string backend = "cpu";
-  // The whole graph is run again and again until this has passed, within the
-  // limits below; medians are taken. A larger network runs fewer rounds.
-  absl::Duration budget = absl::Milliseconds(600);
-  int least_rounds = 3;
-  int most_rounds = 200;
+  // The whole graph is run again and again until this has passed; medians are
+  // taken. Zero: 40 ms for each layer, 0.4 to 4 s in all. A network so slow
+  // that this means too few rounds gets more time, up to four times as much,
+  // and five rounds however long they take.
+  absl::Duration budget = absl::ZeroDuration();
+  int most_rounds = 2000;
   bool pin = true;  // to the cores of the device
 };
 

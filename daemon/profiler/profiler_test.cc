@@ -1,7 +1,10 @@
 #include "daemon/profiler/profiler.h"
 
+#include <sched.h>
+
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/layers/graph_shape.h"
 #include "kernels/models/registry.h"
@@ -50,12 +53,16 @@ TEST_CASE("profiler: every layer is measured, with its bytes") {
   CHECK(profile->input_bytes() == 16 * 64 * 4);
   CHECK(profile->label_bytes() == 16 * 4);
   CHECK(profile->action_seconds() > 0);
+  CHECK(profile->name() == request.graph().name());
   CHECK(profile->measured_at() > 0);
   REQUIRE(profile->layers_size() == request.graph().layers_size());
   for (int i = 0; i < profile->layers_size(); ++i) {
     const v1::LayerProfile& layer = profile->layers(i);
     CAPTURE(layer.name());
     CHECK(layer.name() == request.graph().layers(i).name());
+    CHECK(layer.rounds() >= 3);
+    const std::string& type = request.graph().layers(i).type();
+    CHECK(layer.description().substr(0, type.size() + 1) == type + "(");
     CHECK(layer.forward_seconds() > 0);
     CHECK(layer.backward_seconds() > 0);
     int64_t parameters = 0;
@@ -69,9 +76,11 @@ TEST_CASE("profiler: every layer is measured, with its bytes") {
   }
 }
 
-TEST_CASE("profiler: residual networks with skips are measured too") {
-  const auto profile =
-      RunProfile(Request("resnet_small", Shape{1, 8, 8}, 4), Quick());
+TEST_CASE(
+    "profiler: residual networks with skips are measured, and their wiring is "
+    "in the profile") {
+  const v1::RunnerProfile request = Request("resnet_small", Shape{1, 8, 8}, 4);
+  const auto profile = RunProfile(request, Quick());
   INFO(profile.status().ToString());
   REQUIRE(profile.ok());
   int64_t saved = 0;
@@ -79,6 +88,72 @@ TEST_CASE("profiler: residual networks with skips are measured too") {
     saved += layer.saved_bytes();
   }
   CHECK(saved > 0);
+  // The layers that they read, by name: the graph can be built from it again.
+  const auto info = InferGraph(request.graph());
+  REQUIRE(info.ok());
+  size_t skips = 0;
+  for (int i = 0; i < profile->layers_size(); ++i) {
+    const v1::LayerProfile& layer = profile->layers(i);
+    REQUIRE(layer.inputs_size() == static_cast<int>(info->inputs[i].size()));
+    for (int j = 0; j < layer.inputs_size(); ++j) {
+      const int producer = info->inputs[i][j];
+      CHECK(layer.inputs(j) == (producer == kInputX ? "x"
+                                : producer == kInputY
+                                    ? "y"
+                                    : profile->layers(producer).name()));
+      if (producer >= 0 && producer < i - 1) ++skips;
+    }
+  }
+  CHECK(skips > 0);
+}
+
+TEST_CASE(
+    "profiler: a chain of three hundred layers is measured in whole rounds") {
+  v1::RunnerProfile request = Request("mlp", Shape{6}, 8);
+  request.mutable_graph()->clear_layers();
+  for (int i = 0; i < 299; ++i) {
+    v1::Layer* layer = request.mutable_graph()->add_layers();
+    layer->set_name(absl::StrCat("fc", i));
+    layer->set_type("linear");
+    v1::Arg* out = layer->add_args();
+    out->set_name("out");
+    out->set_int_value(8);
+  }
+  v1::Layer* loss = request.mutable_graph()->add_layers();
+  loss->set_name("loss");
+  loss->set_type("softmax_cross_entropy");
+  ProfileOptions options = Quick();
+  options.most_rounds = 40;
+  const auto profile = RunProfile(request, options);
+  INFO(profile.status().ToString());
+  REQUIRE(profile.ok());
+  CHECK(profile->layers_size() == 300);
+  for (const v1::LayerProfile& layer : profile->layers()) {
+    CHECK(layer.rounds() == profile->layers(0).rounds());
+  }
+}
+
+TEST_CASE("profiler: the thread may run on the same cores as before") {
+  cpu_set_t before;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  v1::RunnerProfile request = Request("mlp", Shape{6}, 8);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &before)) continue;
+    request.mutable_device()->add_cores(core);
+    break;
+  }
+  REQUIRE(RunProfile(request, Quick()).ok());
+  cpu_set_t after;
+  REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+}
+
+TEST_CASE("profiler: the kind of the device is the one that the node says") {
+  v1::RunnerProfile request = Request("mlp", Shape{6}, 8);
+  request.mutable_device()->set_kind("cpu x1 slow");
+  const auto profile = RunProfile(request, Quick());
+  REQUIRE(profile.ok());
+  CHECK(profile->device_kind() == "cpu x1 slow");
 }
 
 TEST_CASE("profiler: a request that cannot work is refused") {
