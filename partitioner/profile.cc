@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
@@ -11,26 +13,43 @@
 namespace pipework {
 namespace {
 
-absl::Status CheckLayer(const v1::Layer& layer,
-                        const v1::LayerProfile& profile) {
-  if (layer.name() != profile.name()) {
-    return Mismatch("profile", "the name of a layer",
-                    absl::StrCat("\"", profile.name(), "\""),
-                    absl::StrCat("\"", layer.name(), "\""),
-                    "profile the graph again");
-  }
-  const auto number = [&layer](absl::string_view what, double value) {
-    if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-    return Mismatch("profile", absl::StrCat(what, " of ", layer.name()),
-                    absl::StrCat(value), "a number from 0");
+constexpr int kMostLayers = 20000;
+constexpr double kMostBytes = 1LL << 47;  // sums of all layers fit int64
+constexpr double kMostSeconds = 1e9;
+
+constexpr absl::string_view kAgain = "profile the graph again";
+
+// Text of a file in an error: one short line whatever it holds.
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", absl::CHexEscape(text.substr(0, 60)),
+                      text.size() > 60 ? "..." : "", "\"");
+}
+
+absl::Status CheckNumber(absl::string_view what, absl::string_view layer,
+                         double value, double most) {
+  if (value >= 0 && value <= most) return absl::OkStatus();  // not so: NaN
+  return Mismatch(
+      "profile",
+      layer.empty() ? std::string(what)
+                    : absl::StrCat(what, " of layer ", Quoted(layer)),
+      absl::StrCat(value), absl::StrCat("a number from 0 to ", most), kAgain);
+}
+
+absl::Status CheckNumbers(const v1::LayerProfile& layer) {
+  const auto seconds = [&layer](absl::string_view what, double value) {
+    return CheckNumber(what, layer.name(), value, kMostSeconds);
   };
-  RETURN_IF_ERROR(number("forward_seconds", profile.forward_seconds()));
-  RETURN_IF_ERROR(number("backward_seconds", profile.backward_seconds()));
-  RETURN_IF_ERROR(number("update_seconds", profile.update_seconds()));
-  RETURN_IF_ERROR(number("output_bytes", profile.output_bytes()));
-  RETURN_IF_ERROR(number("parameter_bytes", profile.parameter_bytes()));
-  RETURN_IF_ERROR(number("saved_bytes", profile.saved_bytes()));
-  return number("workspace_bytes", profile.workspace_bytes());
+  const auto bytes = [&layer](absl::string_view what, int64_t value) {
+    return CheckNumber(what, layer.name(), static_cast<double>(value),
+                       kMostBytes);
+  };
+  RETURN_IF_ERROR(seconds("forward_seconds", layer.forward_seconds()));
+  RETURN_IF_ERROR(seconds("backward_seconds", layer.backward_seconds()));
+  RETURN_IF_ERROR(seconds("update_seconds", layer.update_seconds()));
+  RETURN_IF_ERROR(bytes("output_bytes", layer.output_bytes()));
+  RETURN_IF_ERROR(bytes("parameter_bytes", layer.parameter_bytes()));
+  RETURN_IF_ERROR(bytes("saved_bytes", layer.saved_bytes()));
+  return bytes("workspace_bytes", layer.workspace_bytes());
 }
 
 // By layer: the last layer that reads its output, and for x and y the last one
@@ -72,6 +91,70 @@ absl::StatusOr<LastReader> LastReaders(const v1::Graph& graph) {
 
 }  // namespace
 
+absl::Status CheckProfile(const v1::Profile& profile) {
+  if (profile.layers().empty() || profile.layers_size() > kMostLayers) {
+    return Mismatch("profile", "its number of layers",
+                    absl::StrCat(profile.layers_size()),
+                    absl::StrCat("1 to ", kMostLayers), kAgain);
+  }
+  RETURN_IF_ERROR(CheckNumber("batch", "", profile.batch(), 1 << 30));
+  RETURN_IF_ERROR(
+      CheckNumber("input_bytes", "", profile.input_bytes(), kMostBytes));
+  RETURN_IF_ERROR(
+      CheckNumber("label_bytes", "", profile.label_bytes(), kMostBytes));
+  RETURN_IF_ERROR(CheckNumber("action_seconds", "", profile.action_seconds(),
+                              kMostSeconds));
+  absl::flat_hash_set<absl::string_view> all;
+  for (const v1::LayerProfile& layer : profile.layers()) {
+    if (layer.name().empty() || layer.name() == "x" || layer.name() == "y") {
+      return Mismatch("profile", "the name of a layer", Quoted(layer.name()),
+                      "a name that is not empty, x or y", "rename it");
+    }
+    if (!all.insert(layer.name()).second) {
+      return Mismatch("profile", "the name of a layer",
+                      absl::StrCat(Quoted(layer.name()), " twice"),
+                      "one layer of that name", "rename one of them");
+    }
+    RETURN_IF_ERROR(CheckNumbers(layer));
+  }
+  absl::flat_hash_set<absl::string_view> before = {"x", "y"};
+  for (const v1::LayerProfile& layer : profile.layers()) {
+    for (const std::string& input : layer.inputs()) {
+      if (before.contains(input)) continue;
+      const bool later = all.contains(input);
+      return Mismatch(
+          "profile", absl::StrCat("an input of layer ", Quoted(layer.name())),
+          absl::StrCat(Quoted(input), later ? ", which does not come before it"
+                                            : ", which is no layer"),
+          "x, y or an earlier layer",
+          later ? "list layers after all that they read; a cycle cannot be "
+                  "planned"
+                : "correct the name");
+    }
+    before.insert(layer.name());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Graph> GraphOfProfile(const v1::Profile& profile) {
+  RETURN_IF_ERROR(CheckProfile(profile));
+  v1::Graph graph;
+  graph.set_name(profile.name());
+  for (int l = 0; l < profile.layers_size(); ++l) {
+    const v1::LayerProfile& from = profile.layers(l);
+    v1::Layer* layer = graph.add_layers();
+    layer->set_name(from.name());
+    layer->set_type("profiled");
+    *layer->mutable_inputs() = from.inputs();
+    if (from.inputs().empty()) {
+      layer->add_inputs(l == 0 ? "x" : profile.layers(l - 1).name());
+      // A chain that says nothing of its inputs ends in a loss.
+      if (l > 0 && l + 1 == profile.layers_size()) layer->add_inputs("y");
+    }
+  }
+  return graph;
+}
+
 absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
                                        const v1::Profile& profile,
                                        double scale) {
@@ -80,17 +163,25 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
     return Mismatch(
         "profile", "its number of layers", absl::StrCat(profile.layers_size()),
         absl::StrCat(std::max(1, graph.layers_size()), " as in the graph"),
-        "profile the graph again");
+        kAgain);
   }
-  const auto scaled = [scale](int64_t bytes) {
-    return static_cast<int64_t>(std::llround(bytes * scale));
+  const auto scaled = [scale](double bytes) {
+    return static_cast<int64_t>(
+        std::llround(std::min(kMostBytes, bytes * scale)));
   };
+  RETURN_IF_ERROR(CheckProfile(profile));
+  for (int l = 0; l < graph.layers_size(); ++l) {
+    if (graph.layers(l).name() != profile.layers(l).name()) {
+      return Mismatch("profile", "the name of a layer",
+                      Quoted(profile.layers(l).name()),
+                      Quoted(graph.layers(l).name()), kAgain);
+    }
+  }
   ASSIGN_OR_RETURN(const LastReader last, LastReaders(graph));
 
   ChainProfile chain;
   for (int l = 0; l < graph.layers_size(); ++l) {
     const v1::LayerProfile& from = profile.layers(l);
-    RETURN_IF_ERROR(CheckLayer(graph.layers(l), from));
     LayerCost cost;
     cost.forward_seconds = from.forward_seconds() * scale;
     cost.backward_seconds = from.backward_seconds() * scale;
@@ -102,10 +193,10 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
     chain.layers.push_back(cost);
   }
   // input_bytes holds one sample and its label; label_bytes those of a unit.
-  const int64_t labels = profile.label_bytes();
-  const int64_t batch = std::max<int64_t>(1, profile.batch());
-  chain.x_bytes =
-      scaled(std::max<int64_t>(0, profile.input_bytes() * batch - labels));
+  const double labels = profile.label_bytes();
+  const double batch = std::max<int64_t>(1, profile.batch());
+  chain.x_bytes = scaled(std::min(
+      kMostBytes, std::max(0.0, profile.input_bytes() * batch - labels)));
   chain.y_bytes = scaled(labels);
   for (int cut = 0; cut < chain.size(); ++cut) {
     int64_t gradient = 0;

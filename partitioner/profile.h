@@ -38,10 +38,20 @@ struct ChainProfile {
   int size() const { return static_cast<int>(layers.size()); }
 };
 
+// Whether `profile` can be planned with: one layer at least and 20,000 at most,
+// names that differ and are not x or y, inputs that are x, y or layers before
+// their reader, and numbers that are finite and from 0 (bytes up to 2^47).
+// InvalidArgument names the layer, what is wrong with it and the remedy.
+absl::Status CheckProfile(const v1::Profile& profile);
+
+// The graph that `profile` describes by its inputs: layers of type "profiled".
+// A layer without inputs reads the one before, the first one x.
+// InvalidArgument: as CheckProfile.
+absl::StatusOr<v1::Graph> GraphOfProfile(const v1::Profile& profile);
+
 // `scale` multiplies what grows with the number of samples: a profile measured
 // with 32 samples says what a unit of 8 costs with scale 0.25.
-// InvalidArgument: `profile` is not one of `graph`, or has negative or
-// non-finite numbers.
+// InvalidArgument: `profile` is not one of `graph`, or CheckProfile refuses it.
 absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
                                        const v1::Profile& profile,
                                        double scale);

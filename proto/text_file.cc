@@ -53,11 +53,16 @@ absl::Status ReadTextFile(const std::string& path,
     return absl::NotFoundError(
         absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
   }
+  return ParseText(text, path, message);
+}
+
+absl::Status ParseText(const std::string& text, const std::string& source,
+                       google::protobuf::Message* message) {
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, message)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.text()));
+    return absl::InvalidArgumentError(absl::StrCat(source, ":", error.text()));
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,11 @@ constexpr int64_t kMostTextFileBytes = 64 << 20;
 absl::Status ReadTextFile(const std::string& path,
                           google::protobuf::Message* message);
 
+// Of text that is already read; `source` is what errors call it.
+// InvalidArgument as above, without the limit.
+absl::Status ParseText(const std::string& text, const std::string& source,
+                       google::protobuf::Message* message);
+
 // Through a temporary name; Unavailable names file and cause.
 absl::Status WriteTextFile(const std::string& path,
                            const google::protobuf::Message& message);
