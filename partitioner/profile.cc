@@ -13,7 +13,7 @@
 namespace pipework {
 namespace {
 
-constexpr int kMostLayers = 20000;
+constexpr int kMostLayers = 5000;
 constexpr double kMostBytes = 1LL << 47;  // sums of all layers fit int64
 constexpr double kMostSeconds = 1e9;
 
@@ -198,10 +198,13 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
   chain.x_bytes = scaled(std::min(
       kMostBytes, std::max(0.0, profile.input_bytes() * batch - labels)));
   chain.y_bytes = scaled(labels);
+  int64_t gradient = 0;
+  std::vector<int64_t> over(chain.layers.size() + 1, 0);  // read last by layer
   for (int cut = 0; cut < chain.size(); ++cut) {
-    int64_t gradient = 0;
-    for (int l = 0; l <= cut; ++l) {
-      if (last.of_layer[l] > cut) gradient += chain.layers[l].output_bytes;
+    gradient -= over[cut];
+    if (last.of_layer[cut] > cut) {
+      gradient += chain.layers[cut].output_bytes;
+      over[last.of_layer[cut]] += chain.layers[cut].output_bytes;
     }
     int64_t bytes = gradient;
     if (last.of_x > cut) bytes += chain.x_bytes;

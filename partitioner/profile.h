@@ -38,7 +38,7 @@ struct ChainProfile {
   int size() const { return static_cast<int>(layers.size()); }
 };
 
-// Whether `profile` can be planned with: one layer at least and 20,000 at most,
+// Whether `profile` can be planned with: one layer at least and 5,000 at most,
 // names that differ and are not x or y, inputs that are x, y or layers before
 // their reader, and numbers that are finite and from 0 (bytes up to 2^47).
 // InvalidArgument names the layer, what is wrong with it and the remedy.
