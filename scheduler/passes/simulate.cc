@@ -1,22 +1,18 @@
 #include "scheduler/passes/simulate.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <queue>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
-#include "proto/errors.h"
 #include "proto/status_macros.h"
+#include "scheduler/passes/check_times.h"
+#include "scheduler/passes/link_queues.h"
 #include "scheduler/passes/validate.h"
 
 namespace pipework {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double At(const std::vector<double>& list, size_t index) {
   return list.empty() ? 0 : list[index];
@@ -24,28 +20,200 @@ double At(const std::vector<double>& list, size_t index) {
 
 bool IsSpan(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
-         kind == ActionKind::kEvaluate;
+         kind == ActionKind::kWeightGradient || kind == ActionKind::kEvaluate;
 }
+
+bool IsReceive(ActionKind kind) {
+  return kind == ActionKind::kReceiveForward ||
+         kind == ActionKind::kReceiveBackward;
+}
+
+bool IsSend(ActionKind kind) {
+  return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
+}
+
+// Seconds of every compute action, by stage and chunk, looked up once.
+class WorkTable {
+ public:
+  WorkTable(const Program& program, const ActionTimes& times, int chunks)
+      : chunks_(chunks) {
+    const int stages = program.shape.stages();
+    for (int s = 0; s < stages; ++s) {
+      for (int c = 0; c < chunks_; ++c) {
+        double share = 1.0 / chunks_;
+        if (!times.chunk_shares.empty()) {
+          const std::vector<double>& shares = times.chunk_shares[s];
+          share = c < static_cast<int>(shares.size()) ? shares[c] : 0;
+        }
+        forward_.push_back(At(times.forward_seconds, s) * share);
+        backward_.push_back(At(times.backward_seconds, s) * share);
+        weight_.push_back(At(times.weight_gradient_seconds, s) * share);
+      }
+      update_.push_back(At(times.update_seconds, s));
+    }
+  }
+
+  double Seconds(int stage, const Action& action) const {
+    switch (action.kind) {
+      case ActionKind::kForward:
+      case ActionKind::kEvaluate:
+        return forward_[stage * chunks_ + action.chunk];
+      case ActionKind::kBackward:
+        return backward_[stage * chunks_ + action.chunk];
+      case ActionKind::kWeightGradient:
+        return weight_[stage * chunks_ + action.chunk];
+      case ActionKind::kUpdate:
+        return update_[stage];
+      default:
+        return 0;
+    }
+  }
+
+ private:
+  const int chunks_;
+  std::vector<double> forward_;
+  std::vector<double> backward_;
+  std::vector<double> weight_;
+  std::vector<double> update_;
+};
+
+// Entries of lists by edge, between any two stages, in either direction.
+class EdgeTable {
+ public:
+  explicit EdgeTable(const PipelineShape& shape) : of_stage_(shape.stages()) {
+    const std::vector<StageEdge> edges = EdgesOf(shape);
+    for (size_t i = 0; i < edges.size(); ++i) {
+      const int from = edges[i].from.value();
+      const int to = edges[i].to.value();
+      of_stage_[from].emplace_back(to, static_cast<int>(i));
+      if (to != from) of_stage_[to].emplace_back(from, static_cast<int>(i));
+    }
+  }
+
+  // Where there is no edge, as from the last stage to the next chunk of the
+  // first, the largest entry.
+  double Of(const std::vector<double>& list, int stage, int peer) const {
+    if (list.empty()) return 0;
+    for (const auto& [other, edge] : of_stage_[stage]) {
+      if (other == peer) return list[edge];
+    }
+    return *std::max_element(list.begin(), list.end());
+  }
+
+ private:
+  std::vector<std::vector<std::pair<int, int>>> of_stage_;
+};
+
+// Messages of one kind from one stage to another that have not been taken,
+// oldest first, and who waits for one. A row nearly always takes the oldest.
+struct Channel {
+  struct Pending {
+    int64_t number;
+    int chunk;
+    double arrival;
+  };
+  struct Waiting {
+    int64_t number;
+    int chunk;
+    size_t row;
+  };
+  int from = 0;
+  ActionKind kind = ActionKind::kSendForward;
+  std::vector<Pending> pending;  // from `head` on
+  size_t head = 0;
+  std::vector<Waiting> waiting;
+
+  Pending* Find(int64_t number, int chunk) {
+    for (size_t i = head; i < pending.size(); ++i) {
+      if (pending[i].number == number && pending[i].chunk == chunk) {
+        return &pending[i];
+      }
+    }
+    return nullptr;
+  }
+
+  void Take(Pending* taken) {
+    const size_t index = taken - pending.data();
+    if (index != head) {
+      pending.erase(pending.begin() + index);
+      return;
+    }
+    if (++head == pending.size()) {
+      pending.clear();
+      head = 0;
+    } else if (head >= 64 && 2 * head > pending.size()) {
+      pending.erase(pending.begin(), pending.begin() + head);
+      head = 0;
+    }
+  }
+};
 
 class Simulation {
  public:
-  Simulation(const Program& program, const ActionTimes& times)
+  Simulation(const Program& program, const ActionTimes& times, int chunks)
       : program_(program),
         times_(times),
-        edges_(EdgesOf(program.shape)),
+        work_(program, times, chunks),
+        edges_(program.shape),
         rows_(program.rows.size()),
-        busy_in_group_(times.group_cores.size(), 0) {
+        groups_(times.group_cores.size()),
+        channels_of_(program.shape.stages()),
+        meetings_of_(program.shape.stages()),
+        links_(times.network) {
+    size_t row = 0;
+    for (const int replicas : program.shape.replicas) {
+      first_row_.push_back(row);
+      row += replicas;
+    }
     timeline_.busy_seconds.resize(program.rows.size(), 0);
+    if (times.jitter.any()) {
+      for (const Row& r : program.rows) {
+        jitters_.emplace_back(times.jitter, r.stage);
+      }
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      groups_[g].cores = times.group_cores[g];
+    }
   }
 
-  Timeline Run() {
+  // Runs to the end. False: some row waits for ever or a message is left.
+  bool Run() {
     for (size_t row = 0; row < rows_.size(); ++row) Advance(row);
-    while (true) {
-      const double next = NextTime();
-      if (next == kNever) break;
-      Step(next);
+    RunRunnable();
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      now_ = event.time;
+      switch (event.kind) {
+        case EventKind::kFinish:
+          Finish(event.index);
+          Advance(event.index);
+          break;
+        case EventKind::kGroup:
+          FinishGroup(event);
+          break;
+        case EventKind::kWake:
+          Advance(event.index);
+          break;
+        case EventKind::kHead:
+          LeaveQueue(event.index);
+          break;
+      }
+      RunRunnable();
     }
-    double begin = kNever;
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      if (rows_[row].next < program_.rows[row].actions.size()) return false;
+    }
+    for (const std::vector<Channel>& channels : channels_of_) {
+      for (const Channel& channel : channels) {
+        if (channel.head < channel.pending.size()) return false;
+      }
+    }
+    return true;
+  }
+
+  Timeline TakeTimeline() {
+    double begin = std::numeric_limits<double>::infinity();
     double end = 0;
     for (const Timeline::Span& span : timeline_.spans) {
       begin = std::min(begin, span.begin);
@@ -57,99 +225,141 @@ class Simulation {
 
  private:
   struct RowState {
-    size_t next = 0;  // action that comes next, or is running
-    bool computing = false;
-    double remaining = 0;  // of its work, at rate 1
-    double begin = 0;
+    size_t next = 0;   // action that comes next, or is running
+    bool met = false;  // the all-reduce that comes next is over
+    double begin = 0;  // of what is running
   };
-  // A message on its way, or replicas that have arrived at an all-reduce.
+
+  // Rows that share cores. All of them run at the same rate at any moment, so
+  // one clock of work done serves all: a row that starts at clock c with work w
+  // ends at clock c + w.
+  struct Group {
+    double cores = 0;
+    double clock = 0;
+    double at = 0;       // time at which `clock` was right
+    uint64_t stamp = 0;  // of the event that counts
+    // (clock at which it ends, row), the earliest first
+    std::priority_queue<std::pair<double, size_t>,
+                        std::vector<std::pair<double, size_t>>, std::greater<>>
+        ends;
+
+    double rate() const {
+      return std::min(1.0, cores / static_cast<double>(ends.size()));
+    }
+  };
+
+  enum class EventKind { kFinish, kGroup, kWake, kHead };
   struct Event {
-    double arrival = kNever;
-    std::vector<size_t> waiting;
+    double time;
+    uint64_t stamp;  // in order of making; decides between equal times
+    EventKind kind;
+    size_t index;  // row, group or message
+
+    friend bool operator>(const Event& a, const Event& b) {
+      return a.time == b.time ? a.stamp > b.stamp : a.time > b.time;
+    }
   };
-  // kind of the sender, from, to, number
-  using Key = std::tuple<int, int, int, int64_t>;
 
-  double Rate(size_t row) const {
-    if (times_.core_group.empty()) return 1;
-    const int group = times_.core_group[row];
-    return std::min(1.0, times_.group_cores[group] / busy_in_group_[group]);
+  // Replicas that have come to an all-reduce.
+  struct Meeting {
+    int64_t number;
+    std::vector<size_t> rows;
+    size_t ring = 0;  // parts of the ring on their way
+    double end = 0;
+    double latency = 0;  // of the steps of the ring after the first
+  };
+
+  // Who takes a message that is on its way.
+  struct Delivery {
+    int stage = 0;
+    int channel = 0;
+    int chunk = 0;
+    double extra = 0;  // transfer_seconds
+  };
+
+  uint64_t Push(double time, EventKind kind, size_t index) {
+    events_.push({time, ++stamps_, kind, index});
+    return stamps_;
   }
 
-  double NextTime() const {
-    double next = wakes_.empty() ? kNever : wakes_.top().first;
-    for (size_t row = 0; row < rows_.size(); ++row) {
-      if (!rows_[row].computing) continue;
-      next = std::min(next, now_ + rows_[row].remaining / Rate(row));
+  void RunRunnable() {
+    // Grows while it is walked.
+    for (size_t i = 0; i < runnable_.size(); ++i) {
+      const size_t row = runnable_[i];
+      Advance(row);
     }
-    return next;
+    runnable_.clear();
   }
 
-  // Moves the clock to `next` and everything that ends there onwards.
-  void Step(double next) {
-    std::vector<size_t> ready;
-    for (size_t row = 0; row < rows_.size(); ++row) {
-      RowState& state = rows_[row];
-      if (!state.computing) continue;
-      const double rate = Rate(row);
-      if (now_ + state.remaining / rate <= next) {
-        ready.push_back(row);
-      } else {
-        state.remaining -= (next - now_) * rate;
-      }
+  // ---- computing ------------------------------------------------------------
+
+  double Work(size_t index, const Row& row, const Action& action) {
+    const int stage = row.stage.value();
+    double work = work_.Seconds(stage, action);
+    if (work > 0 && !jitters_.empty()) {
+      work = jitters_[index].Apply(action, work);
     }
-    now_ = next;
-    for (const size_t row : ready) Finish(row);
-    while (!wakes_.empty() && wakes_.top().first <= now_) {
-      ready.push_back(wakes_.top().second);
-      wakes_.pop();
+    if (IsTransfer(action.kind)) {
+      work +=
+          edges_.Of(times_.message_seconds, stage, action.peer_stage.value());
     }
-    for (const size_t row : ready) Advance(row);
+    work += times_.action_seconds;
+    return times_.row_scale.empty() ? work : work * times_.row_scale[index];
   }
 
-  void Finish(size_t row) {
-    RowState& state = rows_[row];
-    const Action& action = program_.rows[row].actions[state.next];
-    state.computing = false;
-    if (!times_.core_group.empty()) --busy_in_group_[times_.core_group[row]];
+  void Start(size_t index, double work) {
+    rows_[index].begin = now_;
+    if (times_.core_group.empty()) {
+      Push(now_ + work, EventKind::kFinish, index);
+      return;
+    }
+    const int g = times_.core_group[index];
+    Group& group = groups_[g];
+    MoveClock(&group);
+    group.ends.emplace(group.clock + work, index);
+    Schedule(g);
+  }
+
+  void MoveClock(Group* group) const {
+    if (!group->ends.empty()) {
+      group->clock += (now_ - group->at) * group->rate();
+    }
+    group->at = now_;
+  }
+
+  // When the first row of the group ends.
+  void Schedule(int g) {
+    Group& group = groups_[g];
+    if (group.ends.empty()) return;
+    const double left = std::max(0.0, group.ends.top().first - group.clock);
+    group.stamp = Push(now_ + left / group.rate(), EventKind::kGroup, g);
+  }
+
+  void FinishGroup(const Event& event) {
+    const int g = static_cast<int>(event.index);
+    Group& group = groups_[g];
+    if (event.stamp != group.stamp) return;  // somebody came or left since
+    group.clock = group.ends.top().first;
+    group.at = now_;
+    std::vector<size_t> done;
+    while (!group.ends.empty() && group.ends.top().first <= group.clock) {
+      done.push_back(group.ends.top().second);
+      group.ends.pop();
+    }
+    Schedule(g);
+    for (const size_t row : done) Finish(row);
+    runnable_.insert(runnable_.end(), done.begin(), done.end());
+  }
+
+  void Finish(size_t index) {
+    const RowState& state = rows_[index];
+    const Action& action = program_.rows[index].actions[state.next];
     if (IsSpan(action.kind)) {
-      timeline_.spans.push_back(
-          {row, action.kind, action.number, state.begin, now_});
-      timeline_.busy_seconds[row] += now_ - state.begin;
+      timeline_.spans.push_back({index, action.kind, action.number, state.begin,
+                                 now_, action.chunk, action.version});
+      timeline_.busy_seconds[index] += now_ - state.begin;
     }
-    Complete(row);
-  }
-
-  double Work(const Row& row, const Action& action) const {
-    const size_t stage = row.stage.value();
-    switch (action.kind) {
-      case ActionKind::kForward:
-      case ActionKind::kEvaluate:
-        return times_.action_seconds + At(times_.forward_seconds, stage);
-      case ActionKind::kBackward:
-        return times_.action_seconds + At(times_.backward_seconds, stage);
-      case ActionKind::kUpdate:
-        return times_.action_seconds + At(times_.update_seconds, stage);
-      case ActionKind::kSendForward:
-      case ActionKind::kReceiveForward:
-      case ActionKind::kSendBackward:
-      case ActionKind::kReceiveBackward:
-        return times_.action_seconds +
-               OfEdge(times_.message_seconds, row.stage, action.peer_stage);
-      default:
-        return times_.action_seconds;
-    }
-  }
-
-  // The entry of the edge between two stages.
-  double OfEdge(const std::vector<double>& list, StageId a, StageId b) const {
-    if (list.empty()) return 0;
-    for (size_t i = 0; i < edges_.size(); ++i) {
-      if (edges_[i].from == std::min(a, b) && edges_[i].to == std::max(a, b)) {
-        return list[i];
-      }
-    }
-    return 0;
+    Complete(index);
   }
 
   // Starts actions of the row until one takes time or has to wait.
@@ -158,54 +368,54 @@ class Simulation {
     RowState& state = rows_[index];
     while (state.next < row.actions.size()) {
       const Action& action = row.actions[state.next];
-      if (Waits(index, row, action)) return;
-      const double work = Work(row, action);
+      if (IsReceive(action.kind)) {
+        if (WaitsForMessage(index, row, action)) return;
+      } else if (action.kind == ActionKind::kAllReduce) {
+        if (WaitsForReplicas(index, row, action)) return;
+      }
+      const double work = Work(index, row, action);
       if (work > 0 || IsSpan(action.kind)) {
-        state.computing = true;
-        state.remaining = work;
-        state.begin = now_;
-        if (!times_.core_group.empty()) {
-          ++busy_in_group_[times_.core_group[index]];
-        }
+        Start(index, work);
         return;
       }
       Complete(index);
     }
   }
 
-  // Whether the row cannot go on yet; it is then on a list that wakes it.
-  bool Waits(size_t index, const Row& row, const Action& action) {
+  // ---- messages -------------------------------------------------------------
+
+  int ChannelOf(int to, int from, ActionKind kind) {
+    std::vector<Channel>& channels = channels_of_[to];
+    for (size_t i = 0; i < channels.size(); ++i) {
+      if (channels[i].from == from && channels[i].kind == kind) {
+        return static_cast<int>(i);
+      }
+    }
+    channels.emplace_back();
+    channels.back().from = from;
+    channels.back().kind = kind;
+    return static_cast<int>(channels.size()) - 1;
+  }
+
+  // Whether the row cannot go on yet; it is then woken when it can. Takes the
+  // message when it is there.
+  bool WaitsForMessage(size_t index, const Row& row, const Action& action) {
+    const ActionKind sent = action.kind == ActionKind::kReceiveForward
+                                ? ActionKind::kSendForward
+                                : ActionKind::kSendBackward;
     const int own = row.stage.value();
-    const int peer = action.peer_stage.value();
-    if (action.kind == ActionKind::kReceiveForward ||
-        action.kind == ActionKind::kReceiveBackward) {
-      const ActionKind sent = action.kind == ActionKind::kReceiveForward
-                                  ? ActionKind::kSendForward
-                                  : ActionKind::kSendBackward;
-      Event& event =
-          events_[{static_cast<int>(sent), peer, own, action.number}];
-      if (event.arrival <= now_) return false;
-      if (event.arrival < kNever) {
-        wakes_.emplace(event.arrival, index);
-      } else {
-        event.waiting.push_back(index);
-      }
+    Channel& channel =
+        channels_of_[own][ChannelOf(own, action.peer_stage.value(), sent)];
+    Channel::Pending* pending = channel.Find(action.number, action.chunk);
+    if (pending == nullptr) {
+      channel.waiting.push_back({action.number, action.chunk, index});
       return true;
     }
-    if (action.kind == ActionKind::kAllReduce) {
-      const Key key{static_cast<int>(action.kind), own, own, action.number};
-      Event& event = events_[key];
-      if (event.arrival <= now_) return false;
-      event.waiting.push_back(index);
-      const size_t replicas = program_.shape.replicas[own];
-      if (event.waiting.size() == replicas) {
-        event.arrival = now_ + At(times_.all_reduce_seconds, own);
-        for (const size_t waiting : event.waiting) {
-          wakes_.emplace(event.arrival, waiting);
-        }
-      }
+    if (pending->arrival > now_) {
+      Push(pending->arrival, EventKind::kWake, index);
       return true;
     }
+    channel.Take(pending);
     return false;
   }
 
@@ -213,67 +423,166 @@ class Simulation {
   void Complete(size_t index) {
     const Row& row = program_.rows[index];
     const Action& action = row.actions[rows_[index].next++];
-    if (action.kind != ActionKind::kSendForward &&
-        action.kind != ActionKind::kSendBackward) {
-      return;
-    }
+    if (!IsSend(action.kind)) return;
     const int own = row.stage.value();
     const int peer = action.peer_stage.value();
-    Event& event =
-        events_[{static_cast<int>(action.kind), own, peer, action.number}];
-    event.arrival =
-        now_ + OfEdge(times_.transfer_seconds, row.stage, action.peer_stage);
-    for (const size_t waiting : event.waiting) {
-      wakes_.emplace(event.arrival, waiting);
+    const int channel = ChannelOf(peer, own, action.kind);
+    const double extra = edges_.Of(times_.transfer_seconds, own, peer);
+    if (times_.network.empty()) {
+      Deliver(peer, channel, action.number, action.chunk, now_ + extra);
+      return;
     }
-    event.waiting.clear();
+    const bool forward = action.kind == ActionKind::kSendForward;
+    const double bytes = edges_.Of(
+        forward ? times_.network.forward_bytes : times_.network.backward_bytes,
+        own, peer);
+    Send(index, first_row_[peer] + action.peer_replica.value(), action.kind,
+         action.number, bytes, {peer, channel, action.chunk, extra});
+  }
+
+  void Deliver(int stage, int index, int64_t number, int chunk,
+               double arrival) {
+    Channel& channel = channels_of_[stage][index];
+    channel.pending.push_back({number, chunk, arrival});
+    for (size_t i = 0; i < channel.waiting.size(); ++i) {
+      if (channel.waiting[i].number != number ||
+          channel.waiting[i].chunk != chunk) {
+        continue;
+      }
+      const size_t row = channel.waiting[i].row;
+      channel.waiting.erase(channel.waiting.begin() + i);
+      if (arrival > now_) {
+        Push(arrival, EventKind::kWake, row);
+      } else {
+        runnable_.push_back(row);
+      }
+      return;
+    }
+  }
+
+  void Send(size_t from, size_t to, ActionKind kind, int64_t number,
+            double bytes, const Delivery& delivery) {
+    const size_t index = timeline_.messages.size();
+    timeline_.messages.push_back({from, to, kind, number, bytes, now_, now_});
+    deliveries_.emplace(index, delivery);
+    const double head = links_.Enqueue(index, from, to, bytes, now_);
+    if (head > now_) {
+      Push(head, EventKind::kHead, index);
+    } else {
+      LeaveQueue(index);
+    }
+  }
+
+  // The message is at the head of its sender's queue.
+  void LeaveQueue(size_t index) {
+    Timeline::Message& message = timeline_.messages[index];
+    const auto found = deliveries_.find(index);
+    const Delivery delivery = found->second;
+    deliveries_.erase(found);
+    message.begin = now_;
+    message.end = links_.LeaveQueue(index, now_) + delivery.extra;
+    if (message.kind == ActionKind::kAllReduce) {
+      EndOfRing(program_.rows[message.from].stage.value(), message.number,
+                message.end);
+    } else {
+      Deliver(delivery.stage, delivery.channel, message.number, delivery.chunk,
+              message.end);
+    }
+  }
+
+  // ---- all-reduce -----------------------------------------------------------
+
+  bool WaitsForReplicas(size_t index, const Row& row, const Action& action) {
+    RowState& state = rows_[index];
+    if (state.met) {
+      state.met = false;
+      return false;
+    }
+    const int own = row.stage.value();
+    std::vector<Meeting>& meetings = meetings_of_[own];
+    size_t at = 0;
+    while (at < meetings.size() && meetings[at].number != action.number) ++at;
+    if (at == meetings.size()) {
+      meetings.emplace_back();
+      meetings.back().number = action.number;
+    }
+    meetings[at].rows.push_back(index);
+    const size_t replicas = program_.shape.replicas[own];
+    if (meetings[at].rows.size() < replicas) return true;
+    meetings[at].end = now_ + At(times_.all_reduce_seconds, own);
+    const double bytes = At(times_.network.all_reduce_bytes, own);
+    if (times_.network.empty() || bytes == 0 || replicas == 1) {
+      EndMeeting(own, at);
+      return true;
+    }
+    SendRing(own, at, bytes);
+    return true;
+  }
+
+  // Every replica sends 2 (r - 1) / r of the bytes to the next one, in as many
+  // steps; as one message each, and the latency of the other steps behind it.
+  void SendRing(int stage, size_t at, double bytes) {
+    Meeting& meeting = meetings_of_[stage][at];
+    const double r = program_.shape.replicas[stage];
+    const int64_t number = meeting.number;
+    const size_t first = first_row_[stage];
+    const size_t end = first + program_.shape.replicas[stage];
+    meeting.ring = end - first;
+    for (size_t row = first; row < end; ++row) {
+      const size_t next = row + 1 == end ? first : row + 1;
+      const Route route = RouteOf(times_.network, row, next);
+      meeting.latency = std::max(
+          meeting.latency, (2 * (r - 1) - 1) * route.link.latency_seconds);
+    }
+    for (size_t row = first; row < end; ++row) {
+      const size_t next = row + 1 == end ? first : row + 1;
+      Send(row, next, ActionKind::kAllReduce, number, 2 * (r - 1) / r * bytes,
+           {});
+    }
+  }
+
+  void EndOfRing(int stage, int64_t number, double arrival) {
+    std::vector<Meeting>& meetings = meetings_of_[stage];
+    for (size_t at = 0; at < meetings.size(); ++at) {
+      Meeting& meeting = meetings[at];
+      if (meeting.number != number) continue;
+      meeting.end = std::max(meeting.end, arrival + meeting.latency);
+      if (--meeting.ring == 0) EndMeeting(stage, at);
+      return;
+    }
+  }
+
+  void EndMeeting(int stage, size_t at) {
+    const Meeting meeting = std::move(meetings_of_[stage][at]);
+    meetings_of_[stage].erase(meetings_of_[stage].begin() + at);
+    for (const size_t row : meeting.rows) {
+      rows_[row].met = true;
+      if (meeting.end > now_) {
+        Push(meeting.end, EventKind::kWake, row);
+      } else {
+        runnable_.push_back(row);
+      }
+    }
   }
 
   const Program& program_;
   const ActionTimes& times_;
-  const std::vector<StageEdge> edges_;
+  const WorkTable work_;
+  const EdgeTable edges_;
   std::vector<RowState> rows_;
-  std::vector<double> busy_in_group_;
-  absl::flat_hash_map<Key, Event> events_;
-  // (time, row), the earliest first.
-  std::priority_queue<std::pair<double, size_t>,
-                      std::vector<std::pair<double, size_t>>, std::greater<>>
-      wakes_;
+  std::vector<Group> groups_;
+  std::vector<RowJitter> jitters_;
+  std::vector<size_t> first_row_;                  // by stage
+  std::vector<std::vector<Channel>> channels_of_;  // by receiving stage
+  std::vector<std::vector<Meeting>> meetings_of_;  // by stage
+  LinkQueues links_;
+  absl::flat_hash_map<size_t, Delivery> deliveries_;  // by message
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  uint64_t stamps_ = 0;
+  std::vector<size_t> runnable_;
   double now_ = 0;
   Timeline timeline_;
 };
-
-absl::Status CheckTimes(const Program& program, const ActionTimes& times) {
-  const size_t stages = program.shape.replicas.size();
-  const size_t edges = EdgesOf(program.shape).size();
-  const auto length = [](absl::string_view what, size_t got, size_t wanted) {
-    if (got == 0 || got == wanted) return absl::OkStatus();
-    return Mismatch("simulation", absl::StrCat("the length of ", what),
-                    absl::StrCat(got), absl::StrCat(wanted));
-  };
-  RETURN_IF_ERROR(
-      length("forward_seconds", times.forward_seconds.size(), stages));
-  RETURN_IF_ERROR(
-      length("backward_seconds", times.backward_seconds.size(), stages));
-  RETURN_IF_ERROR(
-      length("update_seconds", times.update_seconds.size(), stages));
-  RETURN_IF_ERROR(
-      length("all_reduce_seconds", times.all_reduce_seconds.size(), stages));
-  RETURN_IF_ERROR(
-      length("transfer_seconds", times.transfer_seconds.size(), edges));
-  RETURN_IF_ERROR(
-      length("message_seconds", times.message_seconds.size(), edges));
-  RETURN_IF_ERROR(
-      length("core_group", times.core_group.size(), program.rows.size()));
-  for (const int group : times.core_group) {
-    if (group < 0 || group >= static_cast<int>(times.group_cores.size()) ||
-        !(times.group_cores[group] > 0)) {
-      return Mismatch("simulation", "a core group", absl::StrCat(group),
-                      "one with cores above 0");
-    }
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -287,8 +596,16 @@ double Timeline::bubble() const {
 absl::StatusOr<Timeline> Simulate(const Program& program,
                                   const ActionTimes& times) {
   RETURN_IF_ERROR(CheckTimes(program, times));
-  RETURN_IF_ERROR(CheckProgress(program));
-  return Simulation(program, times).Run();
+  ASSIGN_OR_RETURN(const int chunks, CountChunks(program));
+  Simulation simulation(program, times, chunks);
+  if (!simulation.Run()) {
+    // Names the row that waits, or the message that nobody takes.
+    RETURN_IF_ERROR(CheckProgress(program));
+    return absl::InvalidArgumentError(
+        "simulation: the program does not end, expected one that "
+        "CheckProgress lets through");
+  }
+  return simulation.TakeTimeline();
 }
 
 }  // namespace pipework
