@@ -51,6 +51,9 @@ absl::StatusOr<std::string> PublishCheckpoint(const std::string& partial,
 // never published and are not newer than the newest complete one.
 absl::Status Retain(const std::string& checkpoints, int keep);
 
+// Removes all that were never published, when nobody writes them any more.
+absl::Status RemovePartial(const std::string& checkpoints);
+
 // ---- anyone reads ----
 
 struct CheckpointEntry {

@@ -177,6 +177,14 @@ absl::Status Retain(const std::string& checkpoints, int keep) {
   return absl::OkStatus();
 }
 
+absl::Status RemovePartial(const std::string& checkpoints) {
+  for (const std::string& name : NamesIn(checkpoints)) {
+    if (!absl::StartsWith(name, kPartialPrefix)) continue;
+    RETURN_IF_ERROR(RemoveTree(JoinPath(checkpoints, name)));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<CheckpointEntry> ListCheckpoints(const std::string& checkpoints) {
   std::vector<std::pair<int64_t, CheckpointEntry>> found;
   for (const std::string& name : NamesIn(checkpoints)) {

@@ -222,6 +222,17 @@ absl::Status CoordinatorCore::ShardStored(const std::string& job, int attempt,
   });
 }
 
+void CoordinatorCore::ShardRefused(const std::string& job, int attempt,
+                                   int64_t step, const absl::Status& why,
+                                   absl::Time deadline) {
+  const absl::Status told =
+      loop_->Call<absl::Status>(deadline, [this, job, attempt, step, why] {
+        engine_->ShardRefused(job, attempt, step, why);
+        return absl::OkStatus();
+      });
+  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+}
+
 absl::StatusOr<std::string> CoordinatorCore::ShardPath(
     const std::string& folder, const std::string& file) const {
   std::error_code error;

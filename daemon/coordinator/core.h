@@ -99,6 +99,8 @@ class CoordinatorCore final : private EngineHost {
                                          absl::Time deadline);
   absl::Status ShardStored(const std::string& job, int attempt, int64_t step,
                            const v1::Shard& shard, absl::Time deadline);
+  void ShardRefused(const std::string& job, int attempt, int64_t step,
+                    const absl::Status& why, absl::Time deadline);
   // The file of a checkpoint, when `folder` lies within the jobs of the state
   // folder, links resolved. PermissionDenied: it does not.
   absl::StatusOr<std::string> ShardPath(const std::string& folder,

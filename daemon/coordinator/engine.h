@@ -150,6 +150,9 @@ class Engine {
   // The file is whole and on the disk.
   absl::Status ShardStored(const std::string& job, int attempt, int64_t step,
                            const v1::Shard& shard);
+  // This machine could not store it, as when its disk is full.
+  void ShardRefused(const std::string& job, int attempt, int64_t step,
+                    const absl::Status& why);
 
   // ---- time ----
 
@@ -166,6 +169,7 @@ class Engine {
     bool has_manifest = false;
     v1::Manifest manifest;
     bool publishing = false;
+    std::string problem;  // why a shard could not be stored, told once
   };
   // How far the preparation of an attempt is: data, graph, profiles, plan.
   struct Preparation {
@@ -275,6 +279,8 @@ class Engine {
   void Conclude(Entry& entry);
   void FinishAttemptRecord(Entry& entry);
   void TryPublish(Entry& entry, int64_t step);
+  // Tells the user; the run goes on with the checkpoints that it has.
+  void CheckpointFailed(Entry& entry, int64_t step, const std::string& problem);
   std::string UploadFolder(const Entry& entry, int64_t step) const;
   void RestoreUploads(Entry& entry);
 

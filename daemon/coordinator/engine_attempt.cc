@@ -212,7 +212,9 @@ void Engine::TendEnding(Entry& entry) {
 
   bool publishing = false;
   bool could = false;  // shards may still come
+  std::string problem;
   for (const auto& [step, upload] : entry.uploads) {
+    if (!upload.problem.empty()) problem = upload.problem;
     publishing = publishing || upload.publishing;
     could = could || upload.has_manifest;
   }
@@ -234,7 +236,8 @@ void Engine::TendEnding(Entry& entry) {
           "the run came to its end, but the shards of its last checkpoint "
           "(step ",
           entry.record.announced_step(), ") did not arrive",
-          dead ? "; their nodes are lost" : " in time"));
+          dead ? "; their nodes are lost" : " in time",
+          problem.empty() ? "" : absl::StrCat(": ", problem)));
       Conclude(entry);
     }
     return;
@@ -278,7 +281,10 @@ void Engine::Conclude(Entry& entry) {
   const std::string uploads = entry.job.folder() + "/uploads";
   host_->Work([checkpoints, uploads, keep]() -> std::function<void()> {
     absl::Status tidy = RemoveTree(uploads);
-    if (FileExists(checkpoints)) tidy.Update(Retain(checkpoints, keep));
+    if (FileExists(checkpoints)) {
+      tidy.Update(RemovePartial(checkpoints));
+      tidy.Update(Retain(checkpoints, keep));
+    }
     if (!tidy.ok()) spdlog::warn("{}", std::string(tidy.message()));
     return [] {};
   });
@@ -409,6 +415,31 @@ absl::Status Engine::ShardStored(const std::string& job, int attempt,
   entry->uploads[step].shards[shard.file()] = shard;
   TryPublish(*entry, step);
   return absl::OkStatus();
+}
+
+void Engine::ShardRefused(const std::string& job, int attempt, int64_t step,
+                          const absl::Status& why) {
+  Entry* entry = Find(job);
+  if (entry == nullptr || entry->job.attempt() != attempt ||
+      IsTerminal(entry->job.state())) {
+    return;
+  }
+  Upload& upload = entry->uploads[step];
+  // The node tries again for a while; once is enough to know.
+  if (!upload.problem.empty()) return;
+  upload.problem = std::string(why.message());
+  CheckpointFailed(*entry, step, upload.problem);
+}
+
+void Engine::CheckpointFailed(Entry& entry, int64_t step,
+                              const std::string& problem) {
+  AddEvent(entry, "CHECKPOINT_FAILED",
+           absl::StrCat("checkpoint of step ", step, " is not stored",
+                        entry.job.checkpoint().empty()
+                            ? ", and there is no earlier one: "
+                            : absl::StrCat(", the last good one is of step ",
+                                           entry.job.checkpoint_step(), ": "),
+                        problem));
 }
 
 void Engine::TryPublish(Entry& entry, int64_t step) {

@@ -368,6 +368,11 @@ void Engine::OnReport(const std::string& node, int64_t sequence,
       break;
     case v1::RunnerReport::kCheckpoint: {
       const v1::Manifest& manifest = report.checkpoint().manifest();
+      if (!report.checkpoint().problem().empty()) {
+        CheckpointFailed(entry, manifest.step(), report.checkpoint().problem());
+        Changed(entry);
+        break;
+      }
       entry.record.set_announced_step(
           std::max(entry.record.announced_step(), manifest.step()));
       Upload& upload = entry.uploads[manifest.step()];

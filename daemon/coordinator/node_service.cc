@@ -121,6 +121,27 @@ absl::Status NodeServiceImpl::ReceiveShard(
   const std::string job = chunk.job();
   const int attempt = chunk.attempt();
   const int64_t step = chunk.step();
+  const absl::Status status = StoreShard(context, reader, std::move(chunk));
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnknown:
+      core_.ShardRefused(job, attempt, step, status,
+                         MonotonicNow() + absl::Seconds(30));
+      return status;
+    default:
+      return status;
+  }
+}
+
+absl::Status NodeServiceImpl::StoreShard(
+    grpc::ServerContext* context, grpc::ServerReader<v1::ShardChunk>* reader,
+    v1::ShardChunk chunk) {
+  const std::string job = chunk.job();
+  const int attempt = chunk.attempt();
+  const int64_t step = chunk.step();
   const v1::Shard shard = chunk.shard();
   const std::string who =
       absl::StrCat("job ", job, ": shard ", shard.file(), " of step ", step);

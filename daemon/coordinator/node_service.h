@@ -27,6 +27,10 @@ class NodeServiceImpl final : public v1::NodeControl::Service {
  private:
   absl::Status ReceiveShard(grpc::ServerContext* context,
                             grpc::ServerReader<v1::ShardChunk>* reader);
+  // The rest of ReceiveShard, after its first chunk.
+  absl::Status StoreShard(grpc::ServerContext* context,
+                          grpc::ServerReader<v1::ShardChunk>* reader,
+                          v1::ShardChunk chunk);
 
   CoordinatorCore& core_;
   const TokenGate& gate_;

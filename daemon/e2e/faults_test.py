@@ -1,10 +1,12 @@
 """Faults: killed processes, cancelled jobs, interrupted commands."""
 import os
+import shlex
 import signal
+import subprocess
 import time
 
 import harness
-from harness import JOBS, processes_of, runners_of, start, wait_until
+from harness import BIN, JOBS, processes_of, runners_of, start, wait_until
 
 LONG = ("--set", "run.epochs=400", "--set", "run.target_accuracy=0")
 # Long enough to be killed in the middle, short enough to be waited for.
@@ -184,6 +186,50 @@ class Killed(harness.Case):
         self.assertEqual(done.returncode, 0, ended)
         for entry in self.here_json("checkpoint", "ls", job)[1]["checkpoints"]:
             self.assertTrue(entry["complete"], entry)
+
+
+class FullDisk(harness.Case):
+    """A state folder of a few megabytes; who is not root makes it his own."""
+
+    def run_on(self, kilobytes, *arguments):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        unshare = ["unshare", "--mount"]
+        if os.geteuid() != 0:
+            unshare.insert(1, "--map-root-user")
+        mount = f"mount -t tmpfs -o size={kilobytes}k tmpfs {disk}"
+        tried = subprocess.run([*unshare, "sh", "-c", mount],
+                               capture_output=True, text=True)
+        if tried.returncode != 0:
+            self.skipTest("no small file system can be mounted: " +
+                          tried.stderr.strip())
+        # What is left there is looked at before it is gone.
+        words = " ".join(shlex.quote(str(word)) for word in (
+            BIN / "pipectl", "local", "run", JOBS / "digits.yaml",
+            "--state-dir", disk / "state", "--set",
+            "checkpoint.every_epochs=1", "--set", "run.epochs=4", "--set",
+            "run.target_accuracy=0", *arguments))
+        done = subprocess.run(
+            [*unshare, "sh", "-c", f"{mount} && {words} 2>&1; echo exit $?; "
+             f"ls -A {disk}/state/jobs/*/checkpoints"],
+            capture_output=True, text=True, timeout=120)
+        return done.stdout
+
+    def test_a_full_disk_costs_checkpoints_but_no_step(self):
+        said = self.run_on(2600, "--set", "model.args.width=64")
+        self.assertIn("checkpoint of step 45 is not stored, and there is no "
+                      "earlier one", said)
+        self.assertIn("epoch   4", said)
+        self.assertIn("No space left on device", said)
+        self.assertIn("exit 10", said)
+        self.assertNotIn("partial", said.split("exit 10")[1])
+
+    def test_the_last_good_checkpoint_stays(self):
+        # Room for one, not for two.
+        said = self.run_on(12400, "--set", "model.args.width=64")
+        self.assertIn("the last good one is of step 45", said)
+        self.assertIn("step-00000045", said.split("exit")[1])
+        self.assertNotIn("partial", said.split("exit")[1])
 
 
 class Interrupted(harness.Case):

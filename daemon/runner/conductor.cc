@@ -251,6 +251,10 @@ absl::Status Conductor::Finished(const Leg& leg,
       spdlog::warn("job {}: checkpoint of step {} was not written: {}",
                    options_.manifest.job(), state_.step,
                    std::string(saved.message()));
+      v1::RunnerReport report;
+      report.mutable_checkpoint()->mutable_manifest()->set_step(state_.step);
+      report.mutable_checkpoint()->set_problem(std::string(saved.message()));
+      options_.report(report);
     } else {
       v1::RunnerReport report;
       v1::Manifest* manifest = report.mutable_checkpoint()->mutable_manifest();
