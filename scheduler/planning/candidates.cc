@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,22 +23,37 @@ constexpr double kManyCells = 2e8;
 constexpr int kMostStages = 16;
 // Steps closer than this are as good as equal.
 constexpr double kSameStep = 1.01;
+// So many ways to cut and replicate are all looked at.
+constexpr double kFewWays = 2000;
+// Most simulations of one job, by the number of its devices.
+constexpr size_t kMostSimulated = 48;
+constexpr size_t kMostSimulatedOnMany = 6;
+constexpr int kManyDevices = 64;
 
-double ComputeSeconds(const Workload& work, const StageCut& cut) {
-  double seconds = 0;
-  for (int l = cut.first; l <= cut.last; ++l) seconds += work.LayerSeconds(l);
-  return seconds;
+bool SharesCores(const DevicePool& pool) {
+  return std::any_of(
+      pool.groups.begin(), pool.groups.end(), [](const CoreGroup& group) {
+        return static_cast<double>(group.devices.size()) > group.cores;
+      });
 }
 
 std::vector<SeatRequest> Requests(const Workload& work, const DevicePool& pool,
                                   const std::vector<StageCut>& cuts,
-                                  const std::vector<std::vector<int>>& pinned) {
+                                  const Pins& pins) {
   std::vector<SeatRequest> requests;
   for (size_t s = 0; s < cuts.size(); ++s) {
     SeatRequest request;
-    request.seconds = ComputeSeconds(work, cuts[s]) / cuts[s].replicas;
+    request.seconds =
+        work.ComputeSeconds(cuts[s].first, cuts[s].last) / cuts[s].replicas;
     request.replicas = cuts[s].replicas;
-    if (!pinned.empty()) request.pinned = pinned[s];
+    if (work.mixed()) {
+      request.kind_seconds.assign(pool.kinds.size(), 0);
+      for (int d = pool.size() - 1; d >= 0; --d) {
+        request.kind_seconds[pool.devices[d].kind] =
+            request.seconds * work.ScaleOf(cuts[s].first, cuts[s].last, d);
+      }
+    }
+    if (!pins.devices.empty()) request.pinned = pins.devices[s];
     if (s > 0) {
       const double bytes = work.CutBytes(cuts[s].first - 1) / work.microbatches;
       const double messages = 2.0 * work.microbatches;
@@ -47,29 +63,6 @@ std::vector<SeatRequest> Requests(const Workload& work, const DevicePool& pool,
     requests.push_back(std::move(request));
   }
   return requests;
-}
-
-absl::Status CheckMemory(const Planner& planner,
-                         const std::vector<StageCut>& cuts,
-                         const std::vector<std::vector<int>>& seats) {
-  const PipelineShape shape = ShapeOfCuts(planner.work, cuts);
-  for (size_t s = 0; s < cuts.size(); ++s) {
-    const StageId stage{static_cast<int>(s)};
-    const Holds holds = HoldsOf(planner.work, shape, stage);
-    const int64_t needed = MemoryOf(planner.work.chain, cuts[s].first,
-                                    cuts[s].last, holds, planner.optimizer)
-                               .total();
-    for (const int seat : seats[s]) {
-      const PooledDevice& device = planner.pool.devices[seat];
-      if (device.memory_bytes == 0 || needed <= device.memory_bytes) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "plan: stage ", s, " on ", device.name, " needs ", BytesText(needed),
-          " with ", holds.versions, " weight versions and ", holds.activations,
-          " units in flight, expected at most ", BytesText(device.memory_bytes),
-          "; use more stages, a smaller minibatch, or schedule flush"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 PartitionInput InputOf(const Planner& planner, const Link& link, int workers,
@@ -103,6 +96,7 @@ const Link& JoiningLink(const DevicePool& pool, int workers) {
 
 // How much each of `workers` equal stages is slowed by sharing cores.
 absl::StatusOr<double> SlowdownOf(const Planner& planner, int workers) {
+  if (!SharesCores(planner.pool)) return 1.0;
   std::vector<SeatRequest> requests(workers);
   for (SeatRequest& request : requests) request.seconds = 1;
   ASSIGN_OR_RETURN(const auto seats,
@@ -114,13 +108,23 @@ absl::StatusOr<double> SlowdownOf(const Planner& planner, int workers) {
   return planner.pool.Slowdown(all);
 }
 
-bool SharesCores(const DevicePool& pool,
-                 const std::vector<std::vector<int>>& seats) {
-  std::vector<int> all;
-  for (const std::vector<int>& stage : seats) {
-    all.insert(all.end(), stage.begin(), stage.end());
+// The partitioner's cuts for exactly `stages` stages; without the memory limit
+// where none fits: SeatCuts then says which stage is too big.
+absl::StatusOr<std::vector<StageCut>> CutsFor(
+    const Planner& planner, int stages, int workers,
+    const std::vector<int>& replicas) {
+  ASSIGN_OR_RETURN(const double slowdown, SlowdownOf(planner, workers));
+  PartitionInput input =
+      InputOf(planner, JoiningLink(planner.pool, workers), workers, slowdown);
+  input.stages = stages;
+  input.replicas = replicas;
+  absl::StatusOr<Partition> partition = FixedStages(input);
+  if (!partition.ok() && input.fits) {
+    input.fits = nullptr;
+    partition = FixedStages(input);
   }
-  return pool.Slowdown(all) > 1;
+  RETURN_IF_ERROR(partition.status());
+  return partition->workers;
 }
 
 // The numbers of devices to try for `stages` stages.
@@ -137,64 +141,205 @@ std::vector<int> WorkersToTry(const Planner& planner, int stages) {
   return {tried.begin(), tried.end()};
 }
 
+// How many pipelines of `layers` layers there are on up to `devices` devices.
+double Ways(int layers, int devices) {
+  double ways = 0;
+  double cuts = 1;  // C(layers - 1, stages - 1)
+  for (int stages = 1; stages <= std::min(layers, devices); ++stages) {
+    // C(devices, stages): replicas of stages on up to so many devices.
+    double replicas = 1;
+    for (int i = 0; i < stages; ++i) replicas *= (devices - i) / (i + 1.0);
+    ways += cuts * replicas;
+    cuts *= (layers - stages) / static_cast<double>(stages);
+  }
+  return ways;
+}
+
+// Every pipeline of layers `first` and on over up to `devices` devices.
+void Enumerate(int layers, int first, int devices, int stages,
+               std::vector<StageCut>* cuts,
+               std::vector<std::vector<StageCut>>* out) {
+  for (int last = first; last < layers; ++last) {
+    for (int replicas = 1; replicas <= devices; ++replicas) {
+      cuts->push_back({first, last, replicas});
+      if (last + 1 == layers) {
+        out->push_back(*cuts);
+      } else if (stages > 1 && replicas < devices) {
+        Enumerate(layers, last + 1, devices - replicas, stages - 1, cuts, out);
+      }
+      cuts->pop_back();
+    }
+  }
+}
+
+// What the partitioner proposes for automatic stages, and for a small job every
+// way there is.
+std::vector<std::vector<StageCut>> AutomaticCuts(const Planner& planner,
+                                                 const Pins& pins,
+                                                 absl::Status* error) {
+  const int layers = planner.work.chain.size();
+  const int devices = planner.pool.size();
+  int most = std::min({devices, layers, kMostStages});
+  if (pins.max_stages > 0) most = std::min(most, pins.max_stages);
+  std::vector<std::vector<StageCut>> all;
+  if (!SharesCores(planner.pool) && Ways(layers, devices) <= kFewWays) {
+    std::vector<StageCut> cuts;
+    Enumerate(layers, 0, devices, most, &cuts, &all);
+    return all;
+  }
+  for (int stages = most; stages >= 1; --stages) {
+    for (const int workers : WorkersToTry(planner, stages)) {
+      if (workers < stages || (pins.straight && workers != stages)) continue;
+      auto cuts = CutsFor(planner, stages, workers, {});
+      if (cuts.ok()) {
+        all.push_back(*std::move(cuts));
+      } else {
+        error->Update(cuts.status());
+      }
+    }
+  }
+  return all;
+}
+
+bool IsStraight(const std::vector<StageCut>& cuts) {
+  return std::all_of(cuts.begin(), cuts.end(),
+                     [](const StageCut& cut) { return cut.replicas == 1; });
+}
+
+// Seconds below which no seats bring `cuts`, but for faster devices.
+double QuickSeconds(const Workload& work, const std::vector<StageCut>& cuts) {
+  double slowest = 0;
+  for (const StageCut& cut : cuts) {
+    slowest = std::max(slowest,
+                       work.ComputeSeconds(cut.first, cut.last) / cut.replicas);
+  }
+  return slowest;
+}
+
+std::string PairText(const DevicePool& pool, const std::vector<int>& ends) {
+  int low = pool.devices[ends[0]].node;
+  int high = low;
+  for (const int device : ends) {
+    low = std::min(low, pool.devices[device].node);
+    high = std::max(high, pool.devices[device].node);
+  }
+  if (low == high) return absl::StrCat("within ", pool.nodes[low]);
+  return absl::StrCat(pool.nodes[low], "-", pool.nodes[high]);
+}
+
+std::vector<int> EndsOfCut(const Layout& layout, size_t s) {
+  std::vector<int> ends = layout.seats[s];
+  ends.insert(ends.end(), layout.seats[s + 1].begin(),
+              layout.seats[s + 1].end());
+  return ends;
+}
+
+StageLoad LoadOf(const Planner& planner, const Layout& layout, size_t s) {
+  const Workload& work = planner.work;
+  const StageCut& cut = layout.cuts[s];
+  StageLoad load;
+  load.compute_seconds = StageComputeSeconds(work, layout, s) * cut.replicas;
+  for (int l = cut.first; l <= cut.last; ++l) {
+    load.weight_bytes += work.WeightBytes(l);
+  }
+  if (cut.first > 0) load.input_bytes = work.CutBytes(cut.first - 1);
+  load.output_bytes = work.CutBytes(cut.last);
+  return load;
+}
+
+// Computing per minibatch that each group of cores has to do.
+std::vector<double> GroupSeconds(const Planner& planner, const Layout& layout) {
+  std::vector<double> seconds(planner.pool.groups.size(), 0);
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    const double own = StageComputeSeconds(planner.work, layout, s);
+    for (const int device : layout.seats[s]) {
+      const int group = planner.pool.devices[device].group;
+      seconds[group] += own / planner.pool.groups[group].cores;
+    }
+  }
+  return seconds;
+}
+
 }  // namespace
 
-int Candidate::devices() const {
-  int devices = 0;
-  for (const std::vector<int>& stage : seats) {
-    devices += static_cast<int>(stage.size());
+absl::Status CheckMemory(const Planner& planner, const Layout& layout,
+                         double* over) {
+  const PipelineShape shape = ShapeOfLayout(planner.work, layout);
+  absl::Status tightest;
+  double furthest = 1;
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    const StageId stage{static_cast<int>(s)};
+    const Holds holds = HoldsOf(planner.work, shape, stage);
+    const StageCut& cut = layout.cuts[s];
+    const int64_t needed = MemoryOf(planner.work.chain, cut.first, cut.last,
+                                    holds, planner.optimizer)
+                               .total();
+    for (const int seat : layout.seats[s]) {
+      const PooledDevice& device = planner.pool.devices[seat];
+      if (device.memory_bytes == 0) continue;
+      const double part = static_cast<double>(needed) /
+                          static_cast<double>(device.memory_bytes);
+      if (part <= furthest) continue;
+      furthest = part;
+      tightest = absl::FailedPreconditionError(absl::StrCat(
+          "plan: stage ", s, " on ", device.name, " needs ", BytesText(needed),
+          " with ", holds.versions, " weight versions and ", holds.activations,
+          " units in flight, expected at most ",
+          BytesText(device.memory_bytes)));
+    }
   }
-  return devices;
+  if (over != nullptr) *over = furthest;
+  return tightest;
+}
+
+absl::StatusOr<Layout> SeatCuts(const Planner& planner,
+                                const std::vector<StageCut>& cuts,
+                                const Pins& pins, double* over) {
+  Layout layout;
+  layout.cuts = cuts;
+  layout.in_flight = planner.work.in_flight;
+  layout.shares = pins.shares;
+  const std::vector<SeatRequest> requests =
+      Requests(planner.work, planner.pool, cuts, pins);
+  ASSIGN_OR_RETURN(layout.seats,
+                   AssignSeats(planner.pool, requests, planner.data_nodes));
+  RETURN_IF_ERROR(CheckMemory(planner, layout, over));
+  return layout;
+}
+
+absl::StatusOr<Candidate> JudgeLayout(const Planner& planner, Layout layout) {
+  Candidate candidate;
+  candidate.planner = &planner;
+  candidate.layout = std::move(layout);
+  ASSIGN_OR_RETURN(candidate.prediction,
+                   Predict(planner.work, planner.pool, candidate.layout));
+  return candidate;
 }
 
 absl::StatusOr<Candidate> Judge(const Planner& planner,
                                 const std::vector<StageCut>& cuts,
-                                const std::vector<std::vector<int>>& pinned) {
-  Candidate candidate;
-  candidate.cuts = cuts;
-  ASSIGN_OR_RETURN(
-      candidate.seats,
-      AssignSeats(planner.pool,
-                  Requests(planner.work, planner.pool, cuts, pinned),
-                  planner.data_nodes));
-  RETURN_IF_ERROR(CheckMemory(planner, cuts, candidate.seats));
-  ASSIGN_OR_RETURN(candidate.prediction,
-                   Predict(planner.work, cuts, planner.pool, candidate.seats));
-  return candidate;
+                                const Pins& pins) {
+  ASSIGN_OR_RETURN(Layout layout, SeatCuts(planner, cuts, pins));
+  return JudgeLayout(planner, std::move(layout));
 }
 
-absl::StatusOr<Candidate> CandidateOf(
-    const Planner& planner, int stages, int workers,
-    const std::vector<int>& replicas,
-    const std::vector<std::vector<int>>& pinned) {
-  ASSIGN_OR_RETURN(const double slowdown, SlowdownOf(planner, workers));
-  PartitionInput input =
-      InputOf(planner, JoiningLink(planner.pool, workers), workers, slowdown);
-  input.stages = stages;
-  input.replicas = replicas;
-  absl::StatusOr<Partition> partition = FixedStages(input);
-  if (!partition.ok() && input.fits) {
-    // Again without the limit: Judge then says which stage is too big.
-    input.fits = nullptr;
-    partition = FixedStages(input);
+absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
+                                      int workers) {
+  Pins pins;
+  pins.stage_count = stages;
+  pins.replicas.assign(stages, 1);
+  if (workers != stages) {
+    ASSIGN_OR_RETURN(const std::vector<StageCut> cuts,
+                     CutsFor(planner, stages, workers, {}));
+    return Judge(planner, cuts);
   }
-  RETURN_IF_ERROR(partition.status());
-  absl::StatusOr<Candidate> candidate =
-      Judge(planner, partition->workers, pinned);
-  if (!candidate.ok() || !SharesCores(planner.pool, candidate->seats)) {
-    return candidate;
-  }
-  const std::vector<StageCut> moved =
-      MoveCuts(planner.work, planner.pool, candidate->cuts, candidate->seats);
-  const absl::StatusOr<Candidate> other = Judge(planner, moved, pinned);
-  if (other.ok() &&
-      other->prediction.step_seconds < candidate->prediction.step_seconds) {
-    return other;
-  }
-  return candidate;
+  ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
+                   Candidates(planner, pins, 1));
+  return std::move(candidates[0]);
 }
 
-absl::StatusOr<Candidate> PaperCandidate(const Planner& planner) {
+absl::StatusOr<Candidate> PaperCandidate(const Planner& planner,
+                                         const Pins& pins) {
   const DevicePool& pool = planner.pool;
   PartitionInput input =
       InputOf(planner, JoiningLink(pool, pool.size()), pool.size(), 1);
@@ -215,100 +360,216 @@ absl::StatusOr<Candidate> PaperCandidate(const Planner& planner) {
     input.fits = nullptr;  // Judge checks memory
   }
   ASSIGN_OR_RETURN(const Partition partition, PipedreamDp(input));
-  return Judge(planner, partition.workers, {});
+  return Judge(planner, partition.workers, pins);
 }
 
-absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
-                                                  const Pins& pins) {
-  std::vector<Candidate> candidates;
+absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
+                                              const Pins& pins) {
   absl::Status first_error;
-  const auto add = [&](absl::StatusOr<Candidate> candidate) {
-    if (!candidate.ok()) {
-      first_error.Update(candidate.status());
-      return;
+  std::vector<std::vector<StageCut>> cuts;
+  const auto add = [&](absl::StatusOr<std::vector<StageCut>> more) {
+    if (more.ok()) {
+      cuts.push_back(*std::move(more));
+    } else {
+      first_error.Update(more.status());
     }
-    for (const Candidate& known : candidates) {
-      if (known.cuts == candidate->cuts) return;
-    }
-    candidates.push_back(*std::move(candidate));
   };
-
-  const int most =
-      std::min({planner.pool.size(), planner.work.chain.size(), kMostStages});
   if (!pins.cuts.empty()) {
-    add(Judge(planner, pins.cuts, pins.devices));
+    cuts.push_back(pins.cuts);
   } else if (!pins.replicas.empty()) {
     const int workers =
         std::accumulate(pins.replicas.begin(), pins.replicas.end(), 0);
-    add(CandidateOf(planner, pins.stage_count, workers, pins.replicas,
-                    pins.devices));
+    add(CutsFor(planner, pins.stage_count, workers, pins.replicas));
   } else if (pins.stage_count > 0) {
     // A number means one replica of each: replicas change what is trained, so
     // they are asked for by name or with `auto`.
-    add(CandidateOf(planner, pins.stage_count, pins.stage_count));
+    add(CutsFor(planner, pins.stage_count, pins.stage_count,
+                std::vector<int>(pins.stage_count, 1)));
   } else {
-    for (int stages = most; stages >= 1; --stages) {
-      for (const int workers : WorkersToTry(planner, stages)) {
-        if (workers >= stages) add(CandidateOf(planner, stages, workers));
-      }
+    cuts = AutomaticCuts(planner, pins, &first_error);
+    if (pins.straight) {
+      cuts.erase(std::remove_if(cuts.begin(), cuts.end(),
+                                [](const std::vector<StageCut>& each) {
+                                  return !IsStraight(each);
+                                }),
+                 cuts.end());
     }
   }
-  if (candidates.empty()) return first_error;
 
-  double shortest = std::numeric_limits<double>::infinity();
-  for (const Candidate& candidate : candidates) {
-    shortest = std::min(shortest, candidate.prediction.step_seconds);
+  // The most hopeful first; of those that are alike in that, the largest, since
+  // its memory is spread furthest.
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    order.emplace_back(QuickSeconds(planner.work, cuts[i]), i);
   }
-  const auto rank = [shortest](const Candidate& candidate) {
-    const double step = candidate.prediction.step_seconds;
-    const bool as_good = step <= kSameStep * shortest;
-    return std::make_tuple(!as_good, as_good ? candidate.devices() : 0,
-                           as_good ? candidate.cuts.size() : 0, step);
+  std::stable_sort(
+      order.begin(), order.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  const bool shares = SharesCores(planner.pool);
+  double nearest = std::numeric_limits<double>::infinity();
+  absl::Status nearest_limit;
+  std::vector<Layout> layouts;
+  const auto keep = [&layouts](Layout layout) {
+    for (const Layout& known : layouts) {
+      if (known.cuts == layout.cuts && known.seats == layout.seats) return;
+    }
+    layouts.push_back(std::move(layout));
   };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&rank](const Candidate& a, const Candidate& b) {
-                     return rank(a) < rank(b);
-                   });
+  for (const auto& [seconds, i] : order) {
+    if (layouts.size() >= 4 * kMostSimulated) break;
+    double over = 0;
+    absl::StatusOr<Layout> layout = SeatCuts(planner, cuts[i], pins, &over);
+    if (!layout.ok()) {
+      first_error.Update(layout.status());
+      if (over > 1 && over < nearest) {
+        nearest = over;
+        nearest_limit = layout.status();
+      }
+      continue;
+    }
+    if (shares && pins.cuts.empty()) {
+      const std::vector<StageCut> moved =
+          MoveCuts(planner.work, planner.pool, layout->cuts, layout->seats);
+      absl::StatusOr<Layout> other = SeatCuts(planner, moved, pins);
+      if (other.ok()) keep(*std::move(other));
+    }
+    keep(*std::move(layout));
+  }
+  if (layouts.empty()) {
+    return nearest_limit.ok() ? first_error : nearest_limit;
+  }
+  return layouts;
+}
+
+absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
+                                                  const Pins& pins,
+                                                  int wanted) {
+  ASSIGN_OR_RETURN(std::vector<Layout> layouts, Proposals(planner, pins));
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    order.emplace_back(LeastSeconds(planner.work, planner.pool, layouts[i]), i);
+  }
+  std::stable_sort(
+      order.begin(), order.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+
+  const size_t most = planner.pool.size() > kManyDevices ? kMostSimulatedOnMany
+                                                         : kMostSimulated;
+  std::vector<Candidate> candidates;
+  absl::Status first_error;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const auto& [least, i] : order) {
+    const bool enough = static_cast<int>(candidates.size()) >= wanted;
+    if (enough && (least > kSameStep * shortest || candidates.size() >= most)) {
+      break;
+    }
+    absl::StatusOr<Candidate> candidate =
+        JudgeLayout(planner, std::move(layouts[i]));
+    if (!candidate.ok()) {
+      first_error.Update(candidate.status());
+      continue;
+    }
+    shortest = std::min(shortest, candidate->step_seconds());
+    candidates.push_back(*std::move(candidate));
+  }
+  if (candidates.empty()) return first_error;
+  Rank(&candidates);
   return candidates;
 }
 
-std::vector<double> StageSeconds(const Planner& planner,
-                                 const Candidate& candidate) {
-  const Workload& work = planner.work;
-  std::vector<int> all;
-  for (const std::vector<int>& stage : candidate.seats) {
-    all.insert(all.end(), stage.begin(), stage.end());
+void Rank(std::vector<Candidate>* candidates) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : *candidates) {
+    shortest = std::min(shortest, candidate.step_seconds());
   }
-  const double slowdown = planner.pool.Slowdown(all);
+  const auto rank = [shortest](const Candidate& candidate) {
+    const double step = candidate.step_seconds();
+    const bool as_good = step <= kSameStep * shortest;
+    return std::make_tuple(!as_good, as_good ? candidate.layout.devices() : 0,
+                           as_good ? candidate.layout.cuts.size() : 0, step);
+  };
+  std::stable_sort(candidates->begin(), candidates->end(),
+                   [&rank](const Candidate& a, const Candidate& b) {
+                     return rank(a) < rank(b);
+                   });
+}
+
+std::vector<double> StageSeconds(const Planner& planner, const Layout& layout) {
+  const DevicePool& pool = planner.pool;
+  const std::vector<double> group_seconds = GroupSeconds(planner, layout);
+  std::vector<int> busy(pool.groups.size(), 0);
+  for (const std::vector<int>& stage : layout.seats) {
+    for (const int device : stage) ++busy[pool.devices[device].group];
+  }
   std::vector<double> seconds;
-  for (size_t s = 0; s < candidate.cuts.size(); ++s) {
-    const StageCut& cut = candidate.cuts[s];
-    StageLoad load;
-    load.compute_seconds = ComputeSeconds(work, cut) * slowdown;
-    for (int l = cut.first; l <= cut.last; ++l) {
-      load.weight_bytes += work.WeightBytes(l);
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    StageLoad load = LoadOf(planner, layout, s);
+    // What shares the stage's cores slows it down, but no longer than that has
+    // something to do.
+    const double own = load.compute_seconds / layout.cuts[s].replicas;
+    double shared = own;
+    for (const int device : layout.seats[s]) {
+      const int group = pool.devices[device].group;
+      const double slowdown =
+          std::max(1.0, busy[group] / pool.groups[group].cores);
+      shared = std::max(shared, std::min(own * slowdown, group_seconds[group]));
     }
-    if (cut.first > 0) load.input_bytes = work.CutBytes(cut.first - 1);
-    load.output_bytes = work.CutBytes(cut.last);
-    seconds.push_back(planner.model.StageSeconds(
-        load, cut.replicas, planner.pool.LinkOf(candidate.seats[s])));
+    load.compute_seconds = shared * layout.cuts[s].replicas;
+    seconds.push_back(planner.model.StageSeconds(load, layout.cuts[s].replicas,
+                                                 pool.LinkOf(layout.seats[s])));
   }
   return seconds;
 }
 
-double BottleneckSeconds(const Planner& planner, const Candidate& candidate) {
-  double slowest = 0;
-  for (const double seconds : StageSeconds(planner, candidate)) {
-    slowest = std::max(slowest, seconds);
+Bottleneck BottleneckOf(const Planner& planner, const Layout& layout) {
+  const DevicePool& pool = planner.pool;
+  Bottleneck slowest;
+  const auto offer = [&slowest](double seconds, std::string where, int stage) {
+    // Strictly: what stages share comes before them.
+    if (seconds <= slowest.seconds) return;
+    slowest = {seconds, std::move(where), stage};
+  };
+  const std::vector<double> groups = GroupSeconds(planner, layout);
+  std::vector<int> busy(pool.groups.size(), 0);
+  for (const std::vector<int>& stage : layout.seats) {
+    for (const int device : stage) ++busy[pool.devices[device].group];
   }
-  for (size_t s = 0; s + 1 < candidate.cuts.size(); ++s) {
-    std::vector<int> ends = candidate.seats[s];
-    ends.insert(ends.end(), candidate.seats[s + 1].begin(),
-                candidate.seats[s + 1].end());
-    slowest = std::max(
-        slowest,
-        planner.model.CutSeconds(planner.work.CutBytes(candidate.cuts[s].last),
-                                 planner.pool.LinkOf(ends)));
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (busy[g] <= pool.groups[g].cores) continue;
+    offer(groups[g], absl::StrCat("cores of ", pool.nodes[pool.groups[g].node]),
+          -1);
+  }
+  const std::vector<double> seconds = StageSeconds(planner, layout);
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    const int stage = static_cast<int>(s);
+    const int replicas = layout.cuts[s].replicas;
+    const Link& link = pool.LinkOf(layout.seats[s]);
+    StageLoad alone = LoadOf(planner, layout, s);
+    const double computing = alone.compute_seconds / replicas;
+    // What is not computing is the all-reduce or the messages of its cuts.
+    StageLoad reducing = alone;
+    reducing.input_bytes = reducing.output_bytes = 0;
+    const double reduced =
+        planner.model.StageSeconds(reducing, replicas, link) - computing;
+    StageLoad sending = alone;
+    sending.compute_seconds = sending.weight_bytes = 0;
+    const double sent = planner.model.StageSeconds(sending, replicas, link);
+    if (sent >= computing + reduced && sent > 0) {
+      const size_t cut = alone.input_bytes > alone.output_bytes && s > 0 ? s - 1
+                         : s + 1 < layout.cuts.size()                    ? s
+                                                      : s - 1;
+      offer(seconds[s], PairText(pool, EndsOfCut(layout, cut)), -1);
+    } else if (reduced > computing) {
+      offer(seconds[s], absl::StrCat("all-reduce of stage ", s), stage);
+    } else {
+      offer(seconds[s], absl::StrCat("stage ", s), stage);
+    }
+  }
+  for (size_t s = 0; s + 1 < layout.cuts.size(); ++s) {
+    const std::vector<int> ends = EndsOfCut(layout, s);
+    offer(planner.model.CutSeconds(planner.work.CutBytes(layout.cuts[s].last),
+                                   pool.LinkOf(ends)),
+          PairText(pool, ends), -1);
   }
   return slowest;
 }

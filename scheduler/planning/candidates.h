@@ -14,15 +14,8 @@
 
 namespace pipework {
 
-struct Candidate {
-  std::vector<StageCut> cuts;
-  std::vector<std::vector<int>> seats;  // devices by stage and replica
-  Prediction prediction;
-
-  int devices() const;
-};
-
-// What all candidates of a job have in common. Borrows all of it.
+// What all candidates of a job on one order of its layers have in common.
+// Borrows all of it.
 struct Planner {
   const Workload& work;
   const DevicePool& pool;
@@ -31,37 +24,72 @@ struct Planner {
   const std::vector<std::string>& data_nodes;
 };
 
-// Gives `cuts` their devices, checks memory and simulates. `pinned` is by
-// stage; empty: automatic.
+struct Candidate {
+  const Planner* planner = nullptr;  // outlives it
+  Layout layout;
+  Prediction prediction;
+
+  double step_seconds() const { return prediction.step_seconds; }
+};
+
+// Gives `cuts` their devices and checks memory. Devices and shares as in `pins`
+// where it lists stages. `over` as in CheckMemory.
 // FailedPrecondition: too few devices, or a stage does not fit; with numbers.
+absl::StatusOr<Layout> SeatCuts(const Planner& planner,
+                                const std::vector<StageCut>& cuts,
+                                const Pins& pins, double* over = nullptr);
+
+// SeatCuts, then the simulation.
 absl::StatusOr<Candidate> Judge(const Planner& planner,
                                 const std::vector<StageCut>& cuts,
-                                const std::vector<std::vector<int>>& pinned);
+                                const Pins& pins = {});
+
+// Simulates `layout`.
+absl::StatusOr<Candidate> JudgeLayout(const Planner& planner, Layout layout);
+
+// OK where every stage of `layout` fits on its devices; else the stage that is
+// furthest above its limit, with the numbers. `over`: what that stage needs,
+// divided by its limit.
+absl::Status CheckMemory(const Planner& planner, const Layout& layout,
+                         double* over = nullptr);
 
 // What the partitioner says for exactly `stages` stages on `workers` devices,
 // its cuts shifted so that core groups are balanced where devices share cores.
-// Replicas and devices may be pinned, by stage.
-absl::StatusOr<Candidate> CandidateOf(
-    const Planner& planner, int stages, int workers,
-    const std::vector<int>& replicas = {},
-    const std::vector<std::vector<int>>& pinned = {});
+absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
+                                      int workers);
 
 // The answer of the paper's recurrences over all devices, level by level where
 // all nodes have as many.
-absl::StatusOr<Candidate> PaperCandidate(const Planner& planner);
+absl::StatusOr<Candidate> PaperCandidate(const Planner& planner,
+                                         const Pins& pins);
 
 // All that are worth a simulation, the best first: the shortest step, and of
-// those within 1 % of it (10 % where the number of stages is pinned) the one
-// with the fewest devices, then stages.
-// The error of the most hopeful one where none is feasible.
+// those within 1 % of it the one with the fewest devices, then stages. At least
+// `wanted` of them where there are so many.
+// The error of Proposals where none is feasible.
 absl::StatusOr<std::vector<Candidate>> Candidates(const Planner& planner,
-                                                  const Pins& pins);
+                                                  const Pins& pins, int wanted);
+
+// Sorts as above.
+void Rank(std::vector<Candidate>* candidates);
+
+// Layouts that `pins` allow and that fit into memory, none simulated. Where
+// there is none, the limit of the one that comes nearest to fitting, or else
+// the first error.
+absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
+                                              const Pins& pins);
 
 // Seconds per minibatch of each stage by the cost model, sharing counted.
-std::vector<double> StageSeconds(const Planner& planner,
-                                 const Candidate& candidate);
-// Of the slowest stage or cut.
-double BottleneckSeconds(const Planner& planner, const Candidate& candidate);
+std::vector<double> StageSeconds(const Planner& planner, const Layout& layout);
+
+// The slowest stage, link or group of cores by the cost model.
+struct Bottleneck {
+  double seconds = 0;
+  // "stage 2", "n1-n2", "all-reduce of stage 0", "cores of n1".
+  std::string where;
+  int stage = -1;  // where it is one
+};
+Bottleneck BottleneckOf(const Planner& planner, const Layout& layout);
 
 }  // namespace pipework
 

@@ -6,7 +6,7 @@
 
 #include "partitioner/algorithms/partitioner.h"
 #include "scheduler/planning/devices.h"
-#include "scheduler/planning/predict.h"
+#include "scheduler/planning/workload.h"
 
 namespace pipework {
 

@@ -9,7 +9,7 @@
 #include "partitioner/algorithms/partitioner.h"
 #include "partitioner/profile.h"
 #include "proto/job.pb.h"
-#include "scheduler/planning/predict.h"
+#include "scheduler/planning/workload.h"
 
 namespace pipework {
 

@@ -6,6 +6,7 @@
 #include "proto/status_macros.h"
 #include "scheduler/planning/devices.h"
 #include "scheduler/planning/planning.h"
+#include "scheduler/planning/topology.h"
 
 namespace pipework {
 namespace {
@@ -45,7 +46,12 @@ absl::StatusOr<std::vector<std::vector<int>>> NamedSeats(
 absl::StatusOr<v1::Placement> Place(
     const v1::Plan& plan, const v1::Topology& topology,
     const std::vector<std::string>& data_nodes) {
-  const DevicePool pool = MakePool(topology, 1);
+  v1::Topology expanded;
+  if (topology.nodes().empty() && topology.levels_size() > 0) {
+    ASSIGN_OR_RETURN(expanded, ExpandTopology(topology));
+  }
+  const DevicePool pool =
+      MakePool(expanded.nodes().empty() ? topology : expanded, 1);
   if (plan.stages().empty()) {
     return absl::FailedPreconditionError(
         MismatchText("placement", "the number of stages", "0", "1 or more"));

@@ -1,6 +1,7 @@
 #include "scheduler/planning/planning.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -8,40 +9,24 @@
 #include "absl/strings/str_join.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
+#include "scheduler/layer_order.h"
 #include "scheduler/planning/candidates.h"
+#include "scheduler/planning/depths.h"
+#include "scheduler/planning/explain.h"
+#include "scheduler/planning/fit.h"
 #include "scheduler/planning/memory.h"
 #include "scheduler/planning/pins.h"
-#include "scheduler/schedules/schedule.h"
+#include "scheduler/planning/rivals.h"
+#include "scheduler/planning/to_plan.h"
+#include "scheduler/planning/topology.h"
 
 namespace pipework {
 namespace {
 
-absl::StatusOr<Workload> MakeWorkload(const v1::JobSpec& spec,
-                                      const v1::Graph& graph,
-                                      const v1::Profile& profile, Recipe recipe,
-                                      int microbatches) {
-  Workload work;
-  if (spec.batch().minibatch() < 1) {
-    return Mismatch("batch", "minibatch",
-                    absl::StrCat(spec.batch().minibatch()), "1 or more");
-  }
-  if (recipe.schedule.empty()) recipe.schedule = "1f1b";
-  ASSIGN_OR_RETURN(work.recipe, CheckRecipe(recipe, microbatches));
-  ASSIGN_OR_RETURN(const ScheduleEntry* schedule,
-                   FindSchedule(work.recipe.schedule));
-  work.graph = &graph;
-  work.unit_is_microbatch = schedule->unit_is_microbatch;
-  work.microbatches = microbatches;
-  work.accumulate = std::max(1, static_cast<int>(spec.batch().accumulate()));
-  work.minibatch_samples = spec.batch().minibatch();
-  work.action_seconds = profile.action_seconds();
-  const int64_t unit =
-      (work.minibatch_samples + microbatches - 1) / microbatches;
-  const double scale =
-      static_cast<double>(unit) / std::max<int64_t>(1, profile.batch());
-  ASSIGN_OR_RETURN(work.chain, MakeChain(graph, profile, scale));
-  return work;
-}
+// With in_flight: auto, so many candidates try their depths.
+constexpr size_t kDeepened = 8;
+constexpr size_t kDeepenedOnMany = 1;
+constexpr int kManyDevices = 64;
 
 absl::Status CheckDevices(const DevicePool& pool, const Pins& pins) {
   if (pool.size() == 0) {
@@ -69,121 +54,234 @@ absl::Status CheckDevices(const DevicePool& pool, const Pins& pins) {
   return absl::OkStatus();
 }
 
-v1::Plan ToPlan(const Planner& planner, const Candidate& candidate) {
-  const Workload& work = planner.work;
-  const PipelineShape shape = ShapeOfCuts(work, candidate.cuts);
-  const std::vector<double> seconds = StageSeconds(planner, candidate);
-  v1::Plan plan;
-  plan.set_feasible(true);
-  plan.set_bottleneck_seconds(BottleneckSeconds(planner, candidate));
-  plan.set_predicted_step_ms(candidate.prediction.step_seconds * 1e3);
-  if (candidate.prediction.step_seconds > 0) {
-    plan.set_samples_per_second(work.minibatch_samples /
-                                candidate.prediction.step_seconds);
-  }
-  plan.set_bubble(candidate.prediction.bubble);
-  plan.set_in_flight(Warmup(shape, StageId{0}) + 1);
-  plan.set_schedule(work.recipe.schedule);
-  plan.set_weights(work.recipe.weights);
-  plan.set_microbatches(work.microbatches);
+// One order of the graph's layers, with all that planning on it needs. Stays
+// where it is: candidates point into it.
+struct Ordered {
+  std::vector<int> order;  // empty: the graph's own
+  v1::Graph graph;
+  v1::Profile profile;
+  std::vector<v1::Profile> others;
+  Workload work;
+  std::unique_ptr<Planner> planner;
+};
 
-  std::vector<int64_t> sent(candidate.cuts.size(), 0);
-  const std::vector<StageEdge> edges = EdgesOf(shape);
-  const std::vector<int64_t> edge_bytes = EdgeBytes(work, candidate.cuts);
-  for (size_t e = 0; e < edges.size(); ++e) {
-    sent[edges[e].from.value()] += edge_bytes[e];
-  }
-  for (size_t s = 0; s < candidate.cuts.size(); ++s) {
-    const StageCut& cut = candidate.cuts[s];
-    const StageId stage{static_cast<int>(s)};
-    const StageMemory memory =
-        MemoryOf(work.chain, cut.first, cut.last, HoldsOf(work, shape, stage),
-                 planner.optimizer);
-    v1::PlanStage* out = plan.add_stages();
-    out->set_index(stage.value());
-    out->set_first_layer(cut.first);
-    out->set_end_layer(cut.last + 1);
-    out->set_replicas(cut.replicas);
-    double forward = 0;
-    double backward = 0;
-    for (int l = cut.first; l <= cut.last; ++l) {
-      const LayerCost& cost = work.chain.layers[l];
-      out->add_layers(work.graph->layers(l).name());
-      forward += cost.forward_seconds;
-      backward += cost.backward_seconds + cost.update_seconds;
+class Planning {
+ public:
+  Planning(const v1::JobSpec& spec, const v1::Graph& graph,
+           const v1::Profile& profile, const v1::Topology& topology,
+           const PlanningOptions& options)
+      : spec_(spec),
+        graph_(graph),
+        profile_(profile),
+        topology_(topology),
+        options_(options) {}
+
+  absl::StatusOr<v1::Plan> Run() {
+    ASSIGN_OR_RETURN(model_, FindCostModel(options_.cost_model));
+    pool_ = MakePool(topology_, spec_.threads_per_executor());
+    LimitMemory(&pool_);
+    ASSIGN_OR_RETURN(pins_, ReadPins(spec_.pipeline(), graph_, pool_,
+                                     {options_.max_stages, options_.straight}));
+    request_ = RequestOf(spec_, pins_.in_flight);
+    RETURN_IF_ERROR(AddOrder(pins_.order));
+    RETURN_IF_ERROR(CheckDevices(pool_, pins_));
+
+    absl::StatusOr<std::vector<Candidate>> found = AllCandidates();
+    if (absl::IsFailedPrecondition(found.status())) {
+      return WithAdvice(found.status());
     }
-    int64_t limit = 0;
-    for (const int seat : candidate.seats[s]) {
-      const PooledDevice& device = planner.pool.devices[seat];
-      out->add_devices(device.name);
-      if (device.memory_bytes > 0) {
-        limit = limit == 0 ? device.memory_bytes
-                           : std::min(limit, device.memory_bytes);
+    RETURN_IF_ERROR(found.status());
+    const std::vector<Candidate>& candidates = *found;
+    v1::Plan plan = PlanOf(candidates[0]);
+    const size_t shown = std::min(
+        candidates.size(), size_t{1} + std::max(0, options_.alternatives));
+    for (size_t i = 1; i < shown; ++i) {
+      *plan.add_alternatives() = PlanOf(candidates[i]);
+    }
+    if (options_.rivals) {
+      RETURN_IF_ERROR(AddComparisons(candidates[0], &plan));
+    }
+    if (options_.explain) {
+      for (std::string& sentence : Explanation(candidates[0], plan)) {
+        plan.add_explanation(std::move(sentence));
+      }
+      for (v1::Improvement& improvement :
+           Improvements(spec_, topology_, plan, Replanner())) {
+        *plan.add_improvements() = std::move(improvement);
       }
     }
-    out->set_seconds(seconds[s]);
-    out->set_forward_seconds(forward);
-    out->set_backward_seconds(backward);
-    out->set_weight_bytes(memory.weight_bytes);
-    out->set_stash_bytes(memory.stash_bytes);
-    out->set_activation_bytes(memory.activation_bytes);
-    out->set_optimizer_bytes(memory.optimizer_bytes);
-    out->set_total_bytes(memory.total());
-    out->set_limit_bytes(limit);
-    out->set_output_bytes(sent[s]);
-    out->set_warmup(Warmup(shape, stage));
+    return plan;
   }
-  return plan;
-}
 
-int64_t TotalBytes(const v1::Plan& plan) {
-  int64_t bytes = 0;
-  for (const v1::PlanStage& stage : plan.stages()) {
-    bytes += stage.total_bytes() * stage.replicas();
-  }
-  return bytes;
-}
-
-// The ways that the paper compares with, on the same devices: `whole` takes
-// minibatches, one device and data parallelism know no microbatches.
-void AddRivals(const Planner& planner, const Planner& whole, v1::Plan* plan) {
-  const int devices = planner.pool.size();
-  const int layers = planner.work.chain.size();
-  const int depth = std::min(devices, layers);
-  Workload one_at_a_time = whole.work;
-  one_at_a_time.in_flight = 1;
-  const Planner naive = {one_at_a_time, whole.pool, whole.optimizer,
-                         whole.model, whole.data_nodes};
-  struct Way {
-    absl::string_view name;
-    const Planner* planner;
-    absl::StatusOr<Candidate> candidate;
-  };
-  const Way ways[] = {
-      {"one_device", &whole, Judge(whole, {{0, layers - 1, 1}}, {})},
-      {"data_parallel", &whole, Judge(whole, {{0, layers - 1, devices}}, {})},
-      {"model_parallel", &naive, CandidateOf(naive, depth, depth)},
-      {"straight", &planner, CandidateOf(planner, depth, depth)},
-  };
-  double data_parallel = 0;
-  for (const Way& way : ways) {
-    v1::Rival* rival = plan->add_rivals();
-    rival->set_name(std::string(way.name));
-    rival->set_feasible(way.candidate.ok());
-    if (!way.candidate.ok()) continue;
-    const v1::Plan other = ToPlan(*way.planner, *way.candidate);
-    rival->set_samples_per_second(other.samples_per_second());
-    rival->set_total_bytes(TotalBytes(other));
-    if (way.name == "data_parallel") {
-      data_parallel = other.samples_per_second();
+ private:
+  void LimitMemory(DevicePool* pool) const {
+    if (options_.memory_limit <= 0) return;
+    for (PooledDevice& device : pool->devices) {
+      device.memory_bytes =
+          device.memory_bytes == 0
+              ? options_.memory_limit
+              : std::min(device.memory_bytes, options_.memory_limit);
     }
   }
-  if (data_parallel <= 0) return;
-  for (v1::Rival& rival : *plan->mutable_rivals()) {
-    rival.set_speedup_over_data_parallel(rival.samples_per_second() /
-                                         data_parallel);
+
+  // Makes `order` one of those that are planned on. Empty: the graph's own.
+  absl::Status AddOrder(const std::vector<int>& order) {
+    auto ordered = std::make_unique<Ordered>();
+    ordered->order = order;
+    if (order.empty()) {
+      ordered->graph = graph_;
+      ordered->profile = profile_;
+      ordered->others = options_.other_profiles;
+    } else {
+      ASSIGN_OR_RETURN(ordered->graph, ReorderGraph(graph_, order));
+      if (profile_.layers_size() != graph_.layers_size()) {
+        return Mismatch("profile", "its number of layers",
+                        absl::StrCat(profile_.layers_size()),
+                        absl::StrCat(graph_.layers_size(), " as in the graph"),
+                        "profile the graph again");
+      }
+      ordered->profile = ReorderProfile(profile_, order);
+      for (const v1::Profile& other : options_.other_profiles) {
+        if (other.layers_size() != graph_.layers_size()) continue;
+        ordered->others.push_back(ReorderProfile(other, order));
+      }
+    }
+    ASSIGN_OR_RETURN(ordered->work,
+                     MakeWorkload(request_, ordered->graph, ordered->profile,
+                                  ordered->others, pool_));
+    ordered->planner.reset(new Planner{ordered->work, pool_, spec_.optimizer(),
+                                       *model_, options_.data_nodes});
+    orders_.push_back(std::move(ordered));
+    return absl::OkStatus();
   }
-}
+
+  const Ordered& OrderedOf(const Candidate& candidate) const {
+    for (const auto& ordered : orders_) {
+      if (ordered->planner.get() == candidate.planner) return *ordered;
+    }
+    return *orders_[0];
+  }
+
+  absl::StatusOr<std::vector<Candidate>> AllCandidates() {
+    std::vector<Candidate> all;
+    absl::Status first_error;
+    for (const auto& ordered : orders_) {
+      absl::StatusOr<std::vector<Candidate>> some = On(*ordered->planner);
+      // Where NOAM does not fit, less may.
+      while (pins_.any_in_flight && absl::IsFailedPrecondition(some.status()) &&
+             ordered->work.in_flight != 1) {
+        int& depth = ordered->work.in_flight;
+        depth = depth == 0 ? std::max(1, pool_.size() / 2) : depth / 2;
+        some = On(*ordered->planner);
+      }
+      if (!some.ok()) {
+        first_error.Update(some.status());
+        continue;
+      }
+      for (Candidate& each : *some) all.push_back(std::move(each));
+    }
+    if (all.empty()) return first_error;
+    Rank(&all);
+    return all;
+  }
+
+  absl::StatusOr<std::vector<Candidate>> On(const Planner& planner) const {
+    if (options_.cost_model == "paper" && pins_.stage_count == 0) {
+      ASSIGN_OR_RETURN(Candidate candidate, PaperCandidate(planner, pins_));
+      return std::vector<Candidate>{std::move(candidate)};
+    }
+    ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
+                     Candidates(planner, pins_, 1 + options_.alternatives));
+    if (pins_.any_in_flight) {
+      const size_t most =
+          pool_.size() > kManyDevices ? kDeepenedOnMany : kDeepened;
+      for (size_t i = 0; i < std::min(most, candidates.size()); ++i) {
+        ASSIGN_OR_RETURN(candidates[i], WithBestDepth(candidates[i]));
+      }
+    }
+    return candidates;
+  }
+
+  v1::Plan PlanOf(const Candidate& candidate) const {
+    v1::Plan plan = ToPlan(candidate);
+    plan.set_cost_model(options_.cost_model);
+    plan.set_estimated(profile_.estimated());
+    plan.set_profile_measured_at(profile_.measured_at());
+    for (const int layer : OrderedOf(candidate).order) {
+      plan.add_layer_order(graph_.layers(layer).name());
+    }
+    return plan;
+  }
+
+  // Rivals, what other depths would give, and what the pins cost.
+  absl::Status AddComparisons(const Candidate& best, v1::Plan* plan) {
+    const Ordered& ordered = OrderedOf(best);
+    const WorkloadFn workload = [this,
+                                 &ordered](const WorkloadRequest& request) {
+      return MakeWorkload(request, ordered.graph, ordered.profile,
+                          ordered.others, pool_);
+    };
+    for (v1::Rival& rival : Rivals(*best.planner, request_, workload)) {
+      *plan->add_rivals() = std::move(rival);
+    }
+    ASSIGN_OR_RETURN(std::vector<v1::Depth> depths, DepthsOf(best));
+    for (v1::Depth& depth : depths) *plan->add_depths() = std::move(depth);
+    for (v1::PinCost& cost : PinCosts(spec_, topology_, *plan, Replanner())) {
+      *plan->add_pin_costs() = std::move(cost);
+    }
+    return absl::OkStatus();
+  }
+
+  // Plans alone, by the same rules.
+  ReplanFn Replanner() const {
+    return [this](const v1::JobSpec& spec, const v1::Topology& topology) {
+      PlanningOptions options = options_;
+      options.rivals = false;
+      options.explain = false;
+      options.advice = false;
+      options.alternatives = 0;
+      return PlanJob(spec, graph_, profile_, topology, options);
+    };
+  }
+
+  // Says what would fit where memory is what stands in the way.
+  absl::Status WithAdvice(const absl::Status& status) const {
+    if (!options_.advice) return status;
+    const Ordered& ordered = *orders_[0];
+    DevicePool endless = pool_;
+    for (PooledDevice& device : endless.devices) device.memory_bytes = 0;
+    const Planner unlimited = {ordered.work, endless, spec_.optimizer(),
+                               *model_, options_.data_nodes};
+    if (!Proposals(unlimited, pins_).ok()) return status;
+    const FitsFnOfJob fits = [this, &ordered](const WorkloadRequest& request,
+                                              const Pins& pins,
+                                              const v1::Topology& topology) {
+      DevicePool pool = MakePool(topology, spec_.threads_per_executor());
+      LimitMemory(&pool);
+      const absl::StatusOr<Workload> work = MakeWorkload(
+          request, ordered.graph, ordered.profile, ordered.others, pool);
+      if (!work.ok()) return false;
+      const Planner planner = {*work, pool, spec_.optimizer(), *model_,
+                               options_.data_nodes};
+      return Proposals(planner, pins).ok();
+    };
+    return absl::FailedPreconditionError(
+        absl::StrCat(status.message(), "; ",
+                     NearestFit(request_, pins_, topology_, pool_.size(),
+                                graph_.layers_size(), fits)));
+  }
+
+  const v1::JobSpec& spec_;
+  const v1::Graph& graph_;
+  const v1::Profile& profile_;
+  const v1::Topology& topology_;
+  const PlanningOptions& options_;
+  const CostModel* model_ = nullptr;
+  DevicePool pool_;
+  Pins pins_;
+  WorkloadRequest request_;
+  std::vector<std::unique_ptr<Ordered>> orders_;
+};
 
 }  // namespace
 
@@ -192,46 +290,12 @@ absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec,
                                  const v1::Profile& profile,
                                  const v1::Topology& topology,
                                  const PlanningOptions& options) {
-  ASSIGN_OR_RETURN(const CostModel* model, FindCostModel(options.cost_model));
-  const DevicePool pool = MakePool(topology, spec.threads_per_executor());
-  ASSIGN_OR_RETURN(const Pins pins, ReadPins(spec.pipeline(), graph, pool));
-  const Recipe recipe = {spec.pipeline().schedule(), spec.pipeline().weights()};
-  const int microbatches =
-      std::max(1, static_cast<int>(spec.batch().microbatches()));
-  ASSIGN_OR_RETURN(Workload work,
-                   MakeWorkload(spec, graph, profile, recipe, microbatches));
-  work.in_flight = pins.in_flight;
-  RETURN_IF_ERROR(CheckDevices(pool, pins));
-
-  const Planner planner = {work, pool, spec.optimizer(), *model,
-                           options.data_nodes};
-  std::vector<Candidate> candidates;
-  if (options.cost_model == "paper" && pins.stage_count == 0) {
-    ASSIGN_OR_RETURN(Candidate candidate, PaperCandidate(planner));
-    candidates.push_back(std::move(candidate));
-  } else {
-    ASSIGN_OR_RETURN(candidates, Candidates(planner, pins));
+  // Nodes may be left to the levels.
+  if (topology.nodes().empty() && topology.levels_size() > 0) {
+    ASSIGN_OR_RETURN(const v1::Topology expanded, ExpandTopology(topology));
+    return Planning(spec, graph, profile, expanded, options).Run();
   }
-
-  v1::Plan plan = ToPlan(planner, candidates[0]);
-  plan.set_cost_model(options.cost_model);
-  plan.set_estimated(profile.estimated());
-  const size_t shown = std::min(candidates.size(),
-                                size_t{1} + std::max(0, options.alternatives));
-  for (size_t i = 1; i < shown; ++i) {
-    v1::Plan* alternative = plan.add_alternatives();
-    *alternative = ToPlan(planner, candidates[i]);
-    alternative->set_cost_model(options.cost_model);
-    alternative->set_estimated(profile.estimated());
-  }
-  if (options.rivals) {
-    ASSIGN_OR_RETURN(const Workload whole_work,
-                     MakeWorkload(spec, graph, profile, {"1f1b", "stash"}, 1));
-    const Planner whole = {whole_work, pool, spec.optimizer(), *model,
-                           options.data_nodes};
-    AddRivals(planner, whole, &plan);
-  }
-  return plan;
+  return Planning(spec, graph, profile, topology, options).Run();
 }
 
 }  // namespace pipework

@@ -21,8 +21,10 @@ struct PlanningOptions {
   int alternatives = 0;
   // Nodes that can read the data; stage 0 sits on them. Empty: any.
   std::vector<std::string> data_nodes;
-  // Rivals cost a simulation each.
+  // Rivals, other depths and what pins cost: a simulation or a plan each.
   bool rivals = true;
+  // What would fit where nothing does, in the error.
+  bool advice = true;
   // Why the bottleneck is where it is, and what would move it.
   bool explain = false;
   // Of further kinds of devices; those of other kinds are scaled by their
@@ -47,8 +49,8 @@ struct PlanningOptions {
 // With cost model `paper` the recurrences' own answer over all devices is
 // taken. With pinned stages only their devices are chosen.
 // FailedPrecondition (INFEASIBLE): more devices, layers or memory needed than
-// there are; the message has the numbers and the nearest change that would
-// fit.
+// there are; the message has the numbers and the changes that would fit, each
+// tried.
 // InvalidArgument: pins that contradict each other or the graph, a profile of
 // another graph. NotFound: unknown cost model, schedule or policy.
 absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec,

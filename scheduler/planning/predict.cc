@@ -5,22 +5,16 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "proto/status_macros.h"
+#include "scheduler/compile.h"
 #include "scheduler/passes/simulate.h"
 
 namespace pipework {
 namespace {
 
-// Stages as a plan message, for StageEdges.
-v1::Plan CutsAsPlan(const std::vector<StageCut>& cuts) {
-  v1::Plan plan;
-  for (const StageCut& cut : cuts) {
-    v1::PlanStage* stage = plan.add_stages();
-    stage->set_first_layer(cut.first);
-    stage->set_end_layer(cut.last + 1);
-    stage->set_replicas(cut.replicas);
-  }
-  return plan;
-}
+// From so many rows on the simulated window is as short as it can be.
+constexpr int kManyRows = 64;
+// A longest round of updates that the window holds whole.
+constexpr int64_t kLongestRound = 256;
 
 // Minibatches to simulate, and the window of them in which the pipe is full.
 struct Window {
@@ -37,28 +31,28 @@ Window SteadyWindow(const PipelineShape& shape, bool unit_is_microbatch,
   }
   int64_t round = accumulate;  // of updates of all stages
   for (const int r : shape.replicas) {
-    round = std::lcm(round, int64_t{r} * accumulate);
+    round = std::min(kLongestRound, std::lcm(round, int64_t{r} * accumulate));
   }
-  round = std::min<int64_t>(round, 256);
   const int64_t depth =
       int64_t{Warmup(shape, StageId{0}) + 1} * shape.replicas[0];
-  const int64_t start = 2 * depth + round;
-  const int64_t rounds = std::max<int64_t>(2, (24 + round - 1) / round);
+  const bool many = shape.workers() > kManyRows;
+  const int64_t start = (many ? 1 : 2) * depth + round;
+  const int64_t rounds =
+      many ? 1 : std::max<int64_t>(2, (24 + round - 1) / round);
   return {start + rounds * round + depth + 1, start, start + rounds * round};
 }
 
-ActionTimes TimesOf(const Workload& work, const std::vector<StageCut>& cuts,
-                    const DevicePool& pool,
-                    const std::vector<std::vector<int>>& seats,
-                    const PipelineShape& shape) {
+ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
+                    const Layout& layout, const PipelineShape& shape) {
   ActionTimes times;
   times.action_seconds = work.action_seconds;
-  for (size_t s = 0; s < cuts.size(); ++s) {
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    const StageCut& cut = layout.cuts[s];
     double forward = 0;
     double backward = 0;
     double update = 0;
     double weights = 0;
-    for (int l = cuts[s].first; l <= cuts[s].last; ++l) {
+    for (int l = cut.first; l <= cut.last; ++l) {
       const LayerCost& cost = work.chain.layers[l];
       forward += cost.forward_seconds;
       backward += cost.backward_seconds;
@@ -69,13 +63,13 @@ ActionTimes TimesOf(const Workload& work, const std::vector<StageCut>& cuts,
     times.backward_seconds.push_back(backward);
     times.update_seconds.push_back(update);
     times.all_reduce_seconds.push_back(
-        RingSeconds(weights, cuts[s].replicas, pool.LinkOf(seats[s])));
+        RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])));
   }
   const std::vector<StageEdge> edges = EdgesOf(shape);
-  const std::vector<int64_t> bytes = EdgeBytes(work, cuts);
+  const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
   for (size_t e = 0; e < edges.size(); ++e) {
-    std::vector<int> ends = seats[edges[e].from.value()];
-    const std::vector<int>& to = seats[edges[e].to.value()];
+    std::vector<int> ends = layout.seats[edges[e].from.value()];
+    const std::vector<int>& to = layout.seats[edges[e].to.value()];
     ends.insert(ends.end(), to.begin(), to.end());
     const Link& link = pool.LinkOf(ends);
     const bool copies = std::all_of(ends.begin(), ends.end(), [&](int device) {
@@ -89,86 +83,51 @@ ActionTimes TimesOf(const Workload& work, const std::vector<StageCut>& cuts,
   for (const CoreGroup& group : pool.groups) {
     times.group_cores.push_back(group.cores);
   }
-  for (const std::vector<int>& stage : seats) {
-    for (const int device : stage) {
+  for (size_t s = 0; s < layout.seats.size(); ++s) {
+    const StageCut& cut = layout.cuts[s];
+    for (const int device : layout.seats[s]) {
       times.core_group.push_back(pool.devices[device].group);
+      if (!work.paces.empty()) {
+        times.row_scale.push_back(work.ScaleOf(cut.first, cut.last, device));
+      }
     }
   }
   return times;
 }
 
+// Updates between reading weights and applying their gradient, averaged over
+// the second half of a row: there the pipe is full.
+double StalenessOf(const Row& row, int64_t first_version) {
+  std::vector<int64_t> ages;
+  int64_t newest = first_version;
+  for (const Action& action : row.actions) {
+    if (action.kind == ActionKind::kBackward) {
+      ages.push_back(newest - action.version.value());
+    } else if (action.kind == ActionKind::kUpdate) {
+      newest = action.version.value();
+    }
+  }
+  double sum = 0;
+  const size_t from = ages.size() / 2;
+  for (size_t i = from; i < ages.size(); ++i) sum += ages[i];
+  return ages.empty() ? 0 : sum / static_cast<double>(ages.size() - from);
+}
+
+// By stage, of the first replica.
+std::vector<double> Staleness(const Program& program) {
+  std::vector<double> staleness;
+  for (int s = 0; s < program.shape.stages(); ++s) {
+    staleness.push_back(StalenessOf(program.row(StageId{s}, ReplicaId{0}),
+                                    program.segment.first_version(StageId{s})));
+  }
+  return staleness;
+}
+
 }  // namespace
 
-double Workload::LayerSeconds(int layer) const {
-  const LayerCost& cost = chain.layers[layer];
-  return (cost.forward_seconds + cost.backward_seconds) * microbatches +
-         cost.update_seconds / accumulate;
-}
-
-double Workload::CutBytes(int layer) const {
-  return 0.5 * microbatches *
-         static_cast<double>(chain.cut_bytes[layer] +
-                             chain.gradient_bytes[layer]);
-}
-
-double Workload::WeightBytes(int layer) const {
-  return static_cast<double>(chain.layers[layer].parameter_bytes) / accumulate;
-}
-
-PipelineShape ShapeOfCuts(const Workload& work,
-                          const std::vector<StageCut>& cuts) {
-  PipelineShape shape = ShapeOf(*work.graph, CutsAsPlan(cuts));
-  shape.in_flight = work.in_flight;
-  return shape;
-}
-
-std::vector<int64_t> EdgeBytes(const Workload& work,
-                               const std::vector<StageCut>& cuts) {
-  const v1::Graph& graph = *work.graph;
-  std::vector<int> stage_of(graph.layers_size(), 0);
-  for (size_t s = 0; s < cuts.size(); ++s) {
-    for (int l = cuts[s].first; l <= cuts[s].last; ++l) {
-      stage_of[l] = static_cast<int>(s);
-    }
-  }
-  const std::vector<StageEdge> edges = EdgesOf(ShapeOfCuts(work, cuts));
-  std::vector<int64_t> bytes(edges.size(), 0);
-  // A tensor goes to a stage once, however many of its layers read it.
-  absl::flat_hash_map<std::pair<std::string, int>, bool> sent;
-  absl::flat_hash_map<std::string, int> index_of;
-  const auto read = [&](const std::string& tensor, int reader) {
-    const auto found = index_of.find(tensor);
-    const int from = found == index_of.end() ? 0 : stage_of[found->second];
-    const int to = stage_of[reader];
-    if (from == to || !sent.emplace(std::make_pair(tensor, to), true).second) {
-      return;
-    }
-    for (size_t e = 0; e < edges.size(); ++e) {
-      if (edges[e].from.value() != from || edges[e].to.value() != to) continue;
-      if (found != index_of.end()) {
-        bytes[e] += work.chain.layers[found->second].output_bytes;
-      } else {
-        bytes[e] += tensor == "y" ? work.chain.y_bytes : work.chain.x_bytes;
-      }
-    }
-  };
-  for (int l = 0; l < graph.layers_size(); ++l) {
-    const v1::Layer& layer = graph.layers(l);
-    if (layer.inputs().empty()) {
-      read(l == 0 ? "x" : graph.layers(l - 1).name(), l);
-      if (l > 0 && l + 1 == graph.layers_size()) read("y", l);
-    }
-    for (const std::string& input : layer.inputs()) read(input, l);
-    index_of[layer.name()] = l;
-  }
-  return bytes;
-}
-
-absl::StatusOr<Prediction> Predict(const Workload& work,
-                                   const std::vector<StageCut>& cuts,
-                                   const DevicePool& pool,
-                                   const std::vector<std::vector<int>>& seats) {
-  const PipelineShape shape = ShapeOfCuts(work, cuts);
+absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
+                                   const Layout& layout) {
+  const PipelineShape shape = ShapeOfLayout(work, layout);
   const Window window =
       SteadyWindow(shape, work.unit_is_microbatch, work.accumulate);
   Segment segment;
@@ -177,7 +136,7 @@ absl::StatusOr<Prediction> Predict(const Workload& work,
   segment.accumulate = work.accumulate;
   ASSIGN_OR_RETURN(const Program program, Compile(work.recipe, shape, segment));
   ASSIGN_OR_RETURN(const Timeline timeline,
-                   Simulate(program, TimesOf(work, cuts, pool, seats, shape)));
+                   Simulate(program, TimesOf(work, pool, layout, shape)));
 
   // A minibatch leaves the pipe with its last backward on stage 0.
   std::vector<double> left(segment.minibatches, 0);
@@ -195,13 +154,50 @@ absl::StatusOr<Prediction> Predict(const Workload& work,
   prediction.step_seconds =
       (end - begin) / static_cast<double>(window.end - window.begin);
   double busy = 0;
+  prediction.utilisation.assign(shape.stages(), 0);
   for (const Timeline::Span& span : timeline.spans) {
-    busy +=
+    const double inside =
         std::max(0.0, std::min(span.end, end) - std::max(span.begin, begin));
+    busy += inside;
+    prediction.utilisation[program.rows[span.row].stage.value()] += inside;
   }
   const double available = (end - begin) * program.rows.size();
   prediction.bubble = available > 0 ? 1 - busy / available : 0;
+  for (int s = 0; s < shape.stages(); ++s) {
+    const double own = (end - begin) * shape.replicas[s];
+    double& share = prediction.utilisation[s];
+    share = own > 0 ? share / own : 0;
+  }
+  prediction.staleness = Staleness(program);
   return prediction;
+}
+
+double LeastSeconds(const Workload& work, const DevicePool& pool,
+                    const Layout& layout) {
+  std::vector<double> group_seconds(pool.groups.size(), 0);
+  double least = 0;
+  for (size_t s = 0; s < layout.cuts.size(); ++s) {
+    const StageCut& cut = layout.cuts[s];
+    const double seconds = StageComputeSeconds(work, layout, s);
+    double weights = 0;
+    for (int l = cut.first; l <= cut.last; ++l) {
+      weights += static_cast<double>(work.chain.layers[l].parameter_bytes);
+    }
+    const double ring =
+        RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])) /
+        work.accumulate;
+    // A round of minibatches makes one update; microbatches share theirs.
+    const double per_minibatch =
+        work.unit_is_microbatch ? ring : ring / cut.replicas;
+    least = std::max(least, seconds + per_minibatch);
+    for (const int device : layout.seats[s]) {
+      group_seconds[pool.devices[device].group] += seconds;
+    }
+  }
+  for (size_t g = 0; g < group_seconds.size(); ++g) {
+    least = std::max(least, group_seconds[g] / pool.groups[g].cores);
+  }
+  return least;
 }
 
 }  // namespace pipework

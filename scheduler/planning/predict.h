@@ -5,55 +5,29 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "partitioner/algorithms/partitioner.h"
-#include "partitioner/profile.h"
-#include "proto/graph.pb.h"
-#include "scheduler/compile.h"
 #include "scheduler/planning/devices.h"
+#include "scheduler/planning/workload.h"
 
 namespace pipework {
-
-// One job, as the planner sees it.
-struct Workload {
-  const v1::Graph* graph = nullptr;
-  ChainProfile chain;  // for one unit
-  double action_seconds = 0;
-  Recipe recipe;
-  bool unit_is_microbatch = false;
-  int microbatches = 1;
-  int accumulate = 1;
-  int64_t minibatch_samples = 1;
-  int in_flight = 0;  // 0: NOAM
-
-  // Computing per minibatch of one layer, on one replica at full speed.
-  double LayerSeconds(int layer) const;
-  // What crosses the cut after `layer` per minibatch, there and back, halved:
-  // cost models count it twice.
-  double CutBytes(int layer) const;
-  // What replicas synchronise of a layer, per minibatch.
-  double WeightBytes(int layer) const;
-};
-
-// The shape of `cuts` for the scheduler.
-PipelineShape ShapeOfCuts(const Workload& work,
-                          const std::vector<StageCut>& cuts);
-
-// Bytes over each edge of EdgesOf(ShapeOfCuts(...)), forward, of one unit.
-std::vector<int64_t> EdgeBytes(const Workload& work,
-                               const std::vector<StageCut>& cuts);
 
 struct Prediction {
   double step_seconds = 0;  // between two minibatches that leave the pipe
   double bubble = 0;        // share of device time in which nothing is computed
+  // By stage: share of its devices' time in which they compute, and updates
+  // between reading weights and applying their gradient, both in steady state.
+  std::vector<double> utilisation;
+  std::vector<double> staleness;
 };
 
-// Compiles the recipe for `cuts` and simulates it on `seats` (by stage and
-// replica), through the start-up into the steady state. Devices that share
-// cores slow each other down.
-absl::StatusOr<Prediction> Predict(const Workload& work,
-                                   const std::vector<StageCut>& cuts,
-                                   const DevicePool& pool,
-                                   const std::vector<std::vector<int>>& seats);
+// Compiles the recipe for `layout` and simulates it, through the start-up into
+// the steady state. Devices that share cores slow each other down.
+absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
+                                   const Layout& layout);
+
+// Seconds that no schedule can beat: of the stage that computes longest with
+// its update and all-reduce, or of the cores that have most to do.
+double LeastSeconds(const Workload& work, const DevicePool& pool,
+                    const Layout& layout);
 
 }  // namespace pipework
 

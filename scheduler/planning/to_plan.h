@@ -1,0 +1,30 @@
+// A candidate as the message that users see.
+#ifndef PIPEWORK_SCHEDULER_PLANNING_TO_PLAN_H_
+#define PIPEWORK_SCHEDULER_PLANNING_TO_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/plan.pb.h"
+#include "scheduler/planning/candidates.h"
+
+namespace pipework {
+
+// Stages with devices, seconds and bytes, prediction, bottleneck and the load
+// of links.
+v1::Plan ToPlan(const Candidate& candidate);
+
+// Over all devices of the plan, and on the fullest one.
+int64_t TotalBytes(const v1::Plan& plan);
+int64_t LargestBytes(const v1::Plan& plan);
+
+// Largest staleness of a stage, in updates.
+double LargestStaleness(const v1::Plan& plan);
+
+// What crosses each link in steady state, the busiest first: activations,
+// gradients and all-reduces, by pair of nodes. At most 64 of them.
+std::vector<v1::LinkLoad> LinkLoads(const Candidate& candidate);
+
+}  // namespace pipework
+
+#endif  // PIPEWORK_SCHEDULER_PLANNING_TO_PLAN_H_
