@@ -362,7 +362,9 @@ TEST_CASE(
   CHECK(Refusal(PlanJob(SpecOf(2), graph, profile, topology, {}),
                 absl::StatusCode::kFailedPrecondition) ==
         "plan: stage 0 on n1/cpu:0 needs 10.0 MiB with 2 weight versions and "
-        "2 units in flight, expected at most 3.0 MiB; tried in vain");
+        "2 units in flight, expected at most 3.0 MiB; tried in vain: "
+        "pipeline.in_flight 1, batch.minibatch 1, schedule flush with 4 "
+        "microbatches");
   // With room for that the same plan goes through, limits shown.
   for (v1::Device& device : *topology.mutable_nodes(0)->mutable_devices()) {
     device.set_memory_bytes(int64_t{10} << 20);
