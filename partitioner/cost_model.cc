@@ -1,13 +1,26 @@
-// The cost models, and their table.
+// The cost models, and their table. T is a stage's seconds per minibatch on m
+// replicas, C those of a cut; W the bytes of its weights, a those that cross a
+// cut, B the bytes per second of the link and l its latency.
 //
 //   paper      as the PipeDream paper prints it: the ring of a replicated stage
 //              is charged to every minibatch and overlaps with computing
-//                T = 1/m max(compute, 2 (m - 1) W / B),   C = 2 a / B
+//                T = 1/m max(compute, 2 (m - 1) W / B)
+//                C = 2 a / B
 //   pipework   as our executors work: one ring for every m minibatches, after
-//              their backwards, every message with its latency; and each end of
-//              a cut carries it: the a_in and a_out of a stage share the links
-//              of its m replicas
-//                T = 1/m max(compute + ring(m), 2 (a_in + a_out) / B),   C = 0
+//              their backwards; the update with computing, once a replica and
+//              round; every message with its latency; and each end of a cut
+//              carries it: what goes in and out of a stage, there and back,
+//              shares the links of its m replicas. `share` of its seconds the
+//              processor cannot compute.
+//                T = 1/m max(compute + ring + share messages, messages)
+//                C = 0
+//                ring     = 2 (m - 1) (l + W / (m B))
+//                messages = 2 (l + a_in / B) + 2 (l + a_out / B), each only
+//                           where a > 0
+//
+// a counts every tensor alive across the cut, so one that skips stages is
+// charged to each stage that it passes, though it goes from its maker to its
+// reader directly.
 #include "partitioner/cost_model.h"
 
 #include <algorithm>
@@ -43,7 +56,9 @@ class PipeworkModel final : public CostModel {
       if (bytes > 0) messages += 2 * link.Seconds(bytes);
     }
     const double ring = RingSeconds(load.weight_bytes, m, link);
-    return std::max(load.compute_seconds + ring, messages) / m;
+    const double busy =
+        load.compute_seconds + ring + link.compute_share * messages;
+    return std::max(busy, messages) / m;
   }
   double CutSeconds(double, const Link&) const override { return 0; }
 };

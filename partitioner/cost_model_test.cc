@@ -44,6 +44,36 @@ TEST_CASE("cost model: pipework lets each end of a cut carry its messages") {
   CHECK(ours.StageSeconds(Load(0, 0, 20, 0), 1, {0, 0.5}) == 1);
 }
 
+TEST_CASE(
+    "cost model: pipework's messages take computing's time where measured") {
+  const CostModel& ours = **FindCostModel("pipework");
+  // Messages 2 * 20 / 10 = 4, a quarter of them in the processor.
+  CHECK(ours.StageSeconds(Load(12, 0, 20, 0), 1, {10, 0, 0.25}) == 13);
+  CHECK(ours.StageSeconds(Load(12, 0, 20, 0), 2, {10, 0, 0.25}) == 6.5);
+  // They wait for the link, not for the processor.
+  CHECK(ours.StageSeconds(Load(1, 0, 20, 0), 1, {10, 0, 0.25}) == 4);
+}
+
+// The partitioners leave out what cannot pay on these grounds.
+TEST_CASE("cost model: no stage is faster than its share of computing") {
+  for (const std::string& name : CostModelNames()) {
+    const CostModel& model = **FindCostModel(name);
+    for (int m = 1; m <= 9; ++m) {
+      for (const double bytes : {0.0, 7.0, 300.0}) {
+        double last = 0;
+        for (const double compute : {0.0, 1.0, 3.0, 50.0}) {
+          const double seconds = model.StageSeconds(
+              Load(compute, bytes, bytes / 2, bytes), m, {10, 0.5, 0.25});
+          CAPTURE(name, m, bytes, compute);
+          CHECK(seconds >= compute / m);
+          CHECK(seconds >= last);
+          last = seconds;
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("cost model: a ring of one costs nothing, and bytes come by halves") {
   CHECK(RingSeconds(1e9, 1, {1, 1}) == 0);
   CHECK(RingSeconds(100, 2, {10, 0}) == 10);

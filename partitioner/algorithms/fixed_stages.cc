@@ -1,26 +1,34 @@
 // PipeDream's recurrence on one level with the number of stages as a third
 // letter:
 //
-//   T(i, j, m)  seconds of one stage of layers i..j replicated m times
-//   C(s)        seconds to move what crosses the cut after layer s, and back
-//   A[k][j][m]  the slowest stage's seconds, at best, for layers 0..j in k
-//               stages on m workers:
+//   i -> j      the stage that turns state i into state j; for a chain of
+//               layers: layers i+1..j
+//   T(i, j, m)  seconds of stage i -> j replicated m times
+//   C(s)        seconds to move what crosses the rim of state s, and back
+//   A[k][j][m]  the slowest stage's seconds, at best, for state j in k stages
+//               on m workers:
 //
 //   A[1][j][m] = T(0, j, m)
-//   A[k][j][m] = min over s < j, m' < m of
-//                  max( A[k-1][s][m - m'], C(s), T(s + 1, j, m') )
+//   A[k][j][m] = min over s inside j, m' < m of
+//                  max( A[k-1][s][m - m'], C(s), T(s, j, m') )
 //
 // Between equal times the partition with the smaller sum of squares of stage
-// seconds wins: it spreads what is left over, so equal layers never give
-// stages that differ by more than one layer.
+// seconds wins, then of stage sizes: it spreads what is left over, so equal
+// layers never give stages that differ by more than one layer.
+//
+// The best partition of fewer states is found before; its seconds are a limit
+// to what is worth a look. As T is never below its computing divided by m, they
+// also say how few workers can have made a state, and how many are wanted for
+// what comes after.
 #include "partitioner/algorithms/fixed_stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/algorithms/lattice.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
@@ -28,17 +36,20 @@ namespace pipework {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Sums differ by rounding alone between partitions that are the same.
+constexpr double kSame = 1e-12;
+constexpr double kRounding = 1 + 1e-9;
+// Inputs of so few states are not worth a coarse partition.
+constexpr int kFewStates = 64;
 
 struct Cell {
   double seconds = kInfinity;
   double squares = 0;  // of stage seconds, for ties
   double layers = 0;   // squares of stage sizes, for ties of those
-  int s = -1;          // last layer of the left part
-  int m = 0;           // replicas of the right stage
+  int s = -1;          // the left part
+  int m = 0;           // replicas of the right stage; 0: there is none
 
   bool BetterThan(const Cell& other) const {
-    // Sums differ by rounding alone between partitions that are the same.
-    constexpr double kSame = 1e-12;
     if (other.seconds == kInfinity) return seconds < kInfinity;
     const auto less = [](double a, double b) {
       return a < b - kSame * std::max(a, b);
@@ -53,34 +64,45 @@ struct Cell {
 
 class Recurrence {
  public:
-  explicit Recurrence(const PartitionInput& input)
+  Recurrence(const PartitionInput& input, const Lattice& lattice, double limit)
       : input_(input),
-        N_(input.layers()),
+        lattice_(lattice),
+        N_(lattice.size()),
+        K_(input.stages),
         M_(input.workers()),
-        cells_(static_cast<size_t>(input.stages + 1) * N_ * (M_ + 1)) {
-    weights_.push_back(0);
-    seconds_.push_back(0);
-    for (int l = 0; l < N_; ++l) {
-      weights_.push_back(weights_.back() + input.weight_bytes[l]);
-      seconds_.push_back(seconds_.back() + input.layer_seconds[l]);
+        spare_(M_ - K_),
+        limit_(limit * kRounding),
+        cells_(static_cast<size_t>(N_ + 1) * (K_ + 1) * (spare_ + 1)) {
+    int before = 0;
+    for (const int replicas : input.replicas) {
+      pinned_before_.push_back(before);
+      before += replicas;
+    }
+    for (int j = 0; j <= N_; ++j) {
+      fewest_.push_back(Needed(0, j));
+      most_.push_back(M_ - Needed(j, N_));
     }
   }
 
   Partition Solve() {
-    const int K = input_.stages;
-    for (int k = 1; k <= K; ++k) {
-      for (int j = k - 1; j < N_; ++j) {
-        for (int m = k; m <= M_; ++m) A(k, j, m) = Best(k, j, m);
+    for (int j = 1; j <= N_; ++j) {
+      for (const int s : lattice_.Inside(j)) {
+        if (s > 0 && C(s) > limit_) continue;
+        // Every other stage takes a worker at least.
+        for (int m = std::max(1, Needed(s, j)); m <= spare_ + 1; ++m) {
+          if (input_.straight && m > 1) break;
+          Offer(s, j, m);
+        }
       }
     }
     Partition partition;
-    partition.seconds = A(K, N_ - 1, M_).seconds;
+    partition.seconds = A(K_, N_, M_).seconds;
     if (partition.seconds == kInfinity) return partition;
-    int j = N_ - 1;
+    int j = N_;
     int m = M_;
-    for (int k = K; k >= 1; --k) {
+    for (int k = K_; k >= 1; --k) {
       const Cell& cell = A(k, j, m);
-      partition.stages.push_back({cell.s + 1, j, cell.m});
+      partition.stages.push_back(lattice_.Cut(cell.s, j, cell.m));
       j = cell.s;
       m -= cell.m;
     }
@@ -90,57 +112,100 @@ class Recurrence {
   }
 
  private:
+  // REQUIRES: k <= m <= k + spare.
   Cell& A(int k, int j, int m) {
-    return cells_[(static_cast<size_t>(k) * N_ + j) * (M_ + 1) + m];
+    return cells_[(static_cast<size_t>(j) * (K_ + 1) + k) * (spare_ + 1) + m -
+                  k];
   }
 
-  Cell Best(int k, int j, int m) {
-    const int pinned = input_.replicas.empty() ? 0 : input_.replicas[k - 1];
-    if (k == 1) {
-      if (pinned != 0 && m != pinned) return {};
-      const double t = T(0, j, m, 0);
-      const double size = j + 1;
-      return {t, t * t, size * size, -1, m};
+  // The stage s -> j with `m` replicas, behind whatever made s.
+  void Offer(int s, int j, int m) {
+    const double t = input_.cost_model->StageSeconds(lattice_.Load(s, j), m,
+                                                     input_.levels[0].link);
+    if (t > limit_ || t == kInfinity) return;
+    const double cut = s > 0 ? C(s) : 0;
+    const double size = lattice_.Rank(j) - lattice_.Rank(s);
+    if (s == 0) {
+      const int k = 1;
+      if (K_ == 1 && j < N_) return;
+      if (!Pinned(k, 0, m)) return;
+      const int idle = input_.fewer_workers ? spare_ + 1 - m : 0;
+      for (int before = 0; before <= idle; ++before) {
+        const Cell cell = {t, t * t, size * size, 0, m};
+        Cell& best = A(k, j, before + m);
+        if (cell.BetterThan(best) && Fits(s, j, m, before)) best = cell;
+      }
+      return;
     }
-    Cell best;
-    for (int s = k - 2; s < j; ++s) {
-      for (int right = 1; right <= m - (k - 1); ++right) {
-        if (pinned != 0 && right != pinned) continue;
-        const Cell& left = A(k - 1, s, m - right);
-        if (left.seconds > best.seconds) continue;
-        const double t = T(s + 1, j, right, m - right);
-        const double size = j - s;
-        const Cell cell = {std::max({left.seconds, C(s), t}),
-                           left.squares + t * t, left.layers + size * size, s,
-                           right};
-        if (cell.BetterThan(best)) best = cell;
+    const int k_first = std::max(2, j == N_ ? K_ : 2);
+    const int k_last = j == N_ ? K_ : K_ - 1;
+    const int left_last = std::min(most_[s], most_[j] - m);
+    for (int left = std::max(fewest_[s], fewest_[j] - m); left <= left_last;
+         ++left) {
+      bool asked = false;
+      for (int k = std::max(k_first, left + m - spare_);
+           k <= std::min(k_last, left + 1); ++k) {
+        const Cell& before = A(k - 1, s, left);
+        if (before.m == 0 || !Pinned(k, left, m)) continue;
+        const Cell cell = {std::max({before.seconds, cut, t}),
+                           before.squares + t * t, before.layers + size * size,
+                           s, m};
+        Cell& best = A(k, j, left + m);
+        if (!cell.BetterThan(best)) continue;
+        if (!asked && !Fits(s, j, m, left)) break;
+        asked = true;
+        best = cell;
       }
     }
-    return best;
   }
 
-  double T(int i, int j, int m, int before) const {
-    if (input_.fits && !input_.fits(i, j, before, m)) return kInfinity;
-    StageLoad load;
-    load.compute_seconds = seconds_[j + 1] - seconds_[i];
-    load.weight_bytes = weights_[j + 1] - weights_[i];
-    load.input_bytes = i > 0 ? input_.cut_bytes[i - 1] : 0;
-    load.output_bytes = j + 1 < input_.layers() ? input_.cut_bytes[j] : 0;
-    return input_.cost_model->StageSeconds(load, m, input_.levels[0].link);
+  bool Pinned(int k, int before, int m) const {
+    return input_.replicas.empty() ||
+           (input_.replicas[k - 1] == m && pinned_before_[k - 1] == before);
+  }
+
+  bool Fits(int i, int j, int m, int before) const {
+    return !input_.fits || input_.fits(i, j - 1, before, m);
+  }
+
+  // The fewest workers that can keep i -> j below the limit, at most one more
+  // than there are.
+  int Needed(int i, int j) const {
+    const double seconds = lattice_.Seconds(i, j);
+    if (seconds <= 0) return 0;
+    const double needed = std::ceil(seconds / (limit_ * kRounding));
+    return needed > M_ ? M_ + 1 : static_cast<int>(needed);
   }
 
   double C(int s) const {
-    return input_.cost_model->CutSeconds(input_.cut_bytes[s],
+    return input_.cost_model->CutSeconds(lattice_.CutBytes(s),
                                          input_.levels[0].link);
   }
 
   const PartitionInput& input_;
+  const Lattice& lattice_;
   const int N_;
+  const int K_;
   const int M_;
-  std::vector<double> seconds_;  // sums over layers before
-  std::vector<double> weights_;
+  const int spare_;  // workers beyond one for each stage
+  const double limit_;
+  std::vector<int> pinned_before_;  // workers before each stage
+  std::vector<int> fewest_;         // workers that can make each state
+  std::vector<int> most_;           // and that leave enough for the rest
   std::vector<Cell> cells_;
 };
+
+// Seconds infinite: there is none.
+Partition Best(const PartitionInput& input) {
+  const Lattice lattice(input);
+  double limit = kInfinity;
+  const int fewer = std::max(lattice.size() / 4, 4 * input.stages);
+  if (lattice.size() > kFewStates && fewer <= lattice.size() / 2) {
+    const PartitionInput coarse = lattice.Coarse(fewer);
+    if (coarse.layers() >= input.stages) limit = Best(coarse).seconds;
+  }
+  return Recurrence(input, lattice, limit).Solve();
+}
 
 }  // namespace
 
@@ -154,15 +219,30 @@ absl::StatusOr<Partition> FixedStages(const PartitionInput& input) {
     return Mismatch("partitioner fixed_stages", "the number of stages",
                     absl::StrCat(input.stages), "1 or more");
   }
-  if (input.stages > input.layers()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "plan: the number of stages is ", input.stages, ", expected at most ",
-        input.layers(), ", the number of layers"));
+  if (input.max_stages > 0 && input.stages > input.max_stages) {
+    return Mismatch("partitioner fixed_stages", "the number of stages",
+                    absl::StrCat(input.stages),
+                    absl::StrCat("at most ", input.max_stages));
+  }
+  // A graph has more states than layers.
+  const int layers = input.predecessors.empty()
+                         ? input.layers()
+                         : Lattice(input).Rank(input.layers());
+  if (input.stages > layers) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("plan: the number of stages is ", input.stages,
+                     ", expected at most ", layers, ", the number of layers"));
   }
   if (input.stages > input.workers()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "plan: the number of stages is ", input.stages, ", expected at most ",
         input.workers(), ", the number of devices"));
+  }
+  if (input.straight && !input.fewer_workers &&
+      input.stages < input.workers()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "plan: the number of stages of a straight pipeline is ", input.stages,
+        ", expected ", input.workers(), ", the number of devices"));
   }
   if (!input.replicas.empty() &&
       (static_cast<int>(input.replicas.size()) != input.stages ||
@@ -173,7 +253,7 @@ absl::StatusOr<Partition> FixedStages(const PartitionInput& input) {
                     absl::StrCat("of ", input.stages, " stages, ",
                                  input.workers(), " in all"));
   }
-  Partition partition = Recurrence(input).Solve();
+  Partition partition = Best(input);
   if (partition.seconds == kInfinity) {
     return absl::FailedPreconditionError(
         absl::StrCat("no partition into ", input.stages, " stages over ",

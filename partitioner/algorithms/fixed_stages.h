@@ -6,9 +6,14 @@
 
 namespace pipework {
 
-// All workers of one level in exactly input.stages stages, none without a
-// layer; with input.replicas each stage has just those. Cost: O(K N^2 m^2) time
-// for K stages.
+// All workers of one level (with input.fewer_workers: some of them) in exactly
+// input.stages stages of layers or states, none empty; with input.replicas each
+// stage has just those. Levels beyond the first are refused.
+//
+// Cost, for N states of which P pairs lie inside each other, K stages and m
+// workers: O(P m) stages are priced and O(K P (m - K + 1)^2 / 2) sums compared,
+// of both only what may beat a partition of fewer states; memory
+// 40 K N (m - K + 1) bytes.
 absl::StatusOr<Partition> FixedStages(const PartitionInput& input);
 
 }  // namespace pipework

@@ -46,6 +46,86 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "fixed_stages: graphs, pins, limits and idle workers equal brute force") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (uint32_t seed = 0; seed < 600; ++seed) {
+      const int layers = 1 + seed % 4;
+      const int workers = 1 + (seed / 4) % 5;
+      PartitionInput input =
+          seed % 3 == 0 ? testing::RandomInput(seed, layers, workers,
+                                               *FindCostModel(name))
+                        : testing::RandomGraphInput(seed, layers, workers,
+                                                    *FindCostModel(name));
+      if ((seed & 1) != 0) input.fits = testing::RandomFits(seed);
+      input.fewer_workers = (seed & 2) != 0;
+      input.straight = seed % 5 == 0;
+      for (int stages = 1; stages <= std::min(layers, workers); ++stages) {
+        input.stages = stages;
+        CAPTURE(name, seed, stages);
+        const double best = testing::BestSeconds(input);
+        const absl::StatusOr<Partition> partition = FixedStages(input);
+        if (!partition.ok()) {
+          CHECK(partition.status().code() ==
+                absl::StatusCode::kFailedPrecondition);
+          CHECK(best > 1e9);
+          continue;
+        }
+        CHECK(partition->seconds == Approx(best));
+        CHECK(partition->seconds ==
+              Approx(testing::SecondsOf(input, partition->stages)));
+        CHECK(static_cast<int>(partition->stages.size()) == stages);
+      }
+    }
+  }
+}
+
+TEST_CASE("fixed_stages: pinned replicas are kept, and the cuts are the best") {
+  const std::vector<int> pins[] = {{1, 2, 1}, {3, 1}, {1, 1, 1, 1}, {4}};
+  for (uint32_t seed = 0; seed < 80; ++seed) {
+    PartitionInput input =
+        testing::RandomInput(seed, 6, 4, *FindCostModel("pipework"));
+    input.replicas = pins[seed % 4];
+    input.stages = static_cast<int>(input.replicas.size());
+    double best = 1e9;
+    testing::ForEachPartition(input, [&](const std::vector<StageCut>& stages) {
+      std::vector<int> replicas;
+      for (const StageCut& stage : stages) replicas.push_back(stage.replicas);
+      if (replicas == input.replicas) {
+        best = std::min(best, testing::SecondsOf(input, stages));
+      }
+    });
+    const absl::StatusOr<Partition> partition = FixedStages(input);
+    REQUIRE(partition.ok());
+    CAPTURE(seed);
+    CHECK(partition->seconds == Approx(best));
+    for (int s = 0; s < input.stages; ++s) {
+      CHECK(partition->stages[s].replicas == input.replicas[s]);
+    }
+  }
+}
+
+// Enough layers for a coarse partition to set a limit.
+TEST_CASE("fixed_stages: many layers on many workers equal pipedream_dp") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+      PartitionInput input =
+          testing::RandomInput(seed, 120, 12, *FindCostModel(name));
+      double best = 1e9;
+      for (int stages = 1; stages <= 12; ++stages) {
+        input.stages = stages;
+        const absl::StatusOr<Partition> partition = FixedStages(input);
+        REQUIRE(partition.ok());
+        CHECK(static_cast<int>(partition->stages.size()) == stages);
+        best = std::min(best, partition->seconds);
+      }
+      input.stages = 0;
+      CAPTURE(name, seed);
+      CHECK(best == Approx(PipedreamDp(input)->seconds));
+    }
+  }
+}
+
 // A layer count that the stage count does not divide once lost the layers left
 // over (30 layers became 28), or heaped them on the last stage.
 TEST_CASE(

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/errors.h"
+#include "proto/status_macros.h"
 
 namespace pipework {
 
@@ -13,25 +14,48 @@ int PartitionInput::workers() const {
   return workers;
 }
 
+namespace {
+
+absl::Status CheckPredecessors(const std::vector<int>& inside, int state) {
+  int last = -1;
+  for (const int other : inside) {
+    if (other <= last || other >= state) {
+      return Mismatch(
+          "partitioner", absl::StrCat("a predecessor of state ", state),
+          absl::StrCat(other), absl::StrCat(last + 1, " to ", state - 1));
+    }
+    last = other;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckPartitionInput(const PartitionInput& input) {
   if (input.layers() == 0) {
     return Mismatch("partitioner", "the number of layers", "0", "1 or more");
   }
-  if (input.weight_bytes.size() != input.layer_seconds.size() ||
-      input.cut_bytes.size() != input.layer_seconds.size()) {
-    return Mismatch(
-        "partitioner", "the number of weights or cuts",
-        absl::StrCat(input.weight_bytes.size(), " or ", input.cut_bytes.size()),
-        absl::StrCat(input.layers(), " as of layers"));
+  const bool chain = input.predecessors.empty();
+  const std::vector<double>& seconds =
+      chain ? input.layer_seconds : input.state_seconds;
+  const std::vector<double>& weights =
+      chain ? input.weight_bytes : input.state_weight_bytes;
+  const size_t layers = input.layers();
+  if (seconds.size() != layers || weights.size() != layers ||
+      input.cut_bytes.size() != layers) {
+    return Mismatch("partitioner", "the number of seconds, weights or cuts",
+                    absl::StrCat(seconds.size(), ", ", weights.size(), " or ",
+                                 input.cut_bytes.size()),
+                    absl::StrCat(layers, " as of layers"));
   }
-  for (int l = 0; l < input.layers(); ++l) {
-    for (const double value :
-         {input.layer_seconds[l], input.weight_bytes[l], input.cut_bytes[l]}) {
+  for (size_t l = 0; l < layers; ++l) {
+    for (const double value : {seconds[l], weights[l], input.cut_bytes[l]}) {
       if (!std::isfinite(value) || value < 0) {
         return Mismatch("partitioner", absl::StrCat("a cost of layer ", l),
                         absl::StrCat(value), "a number from 0");
       }
     }
+    if (!chain) RETURN_IF_ERROR(CheckPredecessors(input.predecessors[l], l));
   }
   for (const Level& level : input.levels) {
     if (level.components < 1) {

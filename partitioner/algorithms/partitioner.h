@@ -1,4 +1,4 @@
-// A partitioner cuts a chain of layers into stages and gives each its replicas.
+// A partitioner cuts layers into stages and gives each its replicas.
 #ifndef PIPEWORK_PARTITIONER_ALGORITHMS_PARTITIONER_H_
 #define PIPEWORK_PARTITIONER_ALGORITHMS_PARTITIONER_H_
 
@@ -30,7 +30,10 @@ struct Holds {
 using HoldsFn = std::function<Holds(int workers, int before, int replicas)>;
 
 // Whether layers first..last fit on each of `replicas` devices, with `before`
-// workers before them. Empty: always.
+// workers before them. Empty: always. Over levels both count single workers of
+// the whole pipeline: a stage on r workers of each of R components has r R
+// replicas and, behind b workers in each of them, b R before it beside those of
+// the components before. Workers left idle stand in front.
 using FitsFn =
     std::function<bool(int first, int last, int before, int replicas)>;
 
@@ -43,18 +46,25 @@ struct PartitionInput {
   // From the innermost level outwards; all workers are used.
   std::vector<Level> levels;
   const CostModel* cost_model = nullptr;
-  FitsFn fits;     // single level only
+  FitsFn fits;
   int stages = 0;  // 0: as many as are best; only where the algorithm says so
-  std::vector<int> replicas;  // pinned, of each stage; empty: free
+  std::vector<int> replicas;   // pinned, of each stage; empty: free
+  int max_stages = 0;          // of single workers; 0: no limit
+  bool straight = false;       // one replica of each stage, on every level
+  bool fewer_workers = false;  // some may be left idle
   // A graph with branches: "layer" then reads "state" everywhere (see
   // partitioner/states.h), the sums up to and with each state stand here, and
-  // only the predecessors of a state may be cut off it. Empty: a chain, whose
-  // sums are those of layer_seconds and weight_bytes.
+  // only the predecessors of a state may be cut off it: all that lie inside,
+  // ascending. Empty: a chain, whose sums are those of layer_seconds and
+  // weight_bytes.
   std::vector<double> state_seconds;
   std::vector<double> state_weight_bytes;
   std::vector<std::vector<int>> predecessors;
 
-  int layers() const { return static_cast<int>(layer_seconds.size()); }
+  int layers() const {
+    return static_cast<int>(predecessors.empty() ? layer_seconds.size()
+                                                 : predecessors.size());
+  }
   int workers() const;
 };
 
@@ -77,8 +87,8 @@ struct Partition {
 };
 
 // InvalidArgument: sizes that do not fit together. FailedPrecondition: no
-// partition fits into memory, or more stages are wanted than there are layers
-// or workers.
+// partition fits into memory, more stages are wanted than there are layers or
+// workers, or a straight one has too few layers to use all workers.
 using PartitionFn = absl::StatusOr<Partition> (*)(const PartitionInput& input);
 
 struct PartitionerEntry {

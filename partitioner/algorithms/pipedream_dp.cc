@@ -1,30 +1,55 @@
 // The partitioning recurrences of PipeDream (Narayanan et al., SOSP 2019,
-// section 3.1), over levels k = 1..L of the machine.
+// section 3.1), over levels k = 1..L of the machine and the states of a graph.
 //
-//   i..j         layers, inclusive
+//   i -> j       the stage that turns state i into state j, for i inside j; for
+//                a chain of layers: layers i+1..j
 //   m            components of level k; level 0 is one worker, m_0 = 1
 //   B_k          the link between components of level k
 //   A^0(i, j)    sum of the layers' seconds
-//   T^k(i, j, m) seconds of one stage of layers i..j replicated m times, whose
-//                computing takes A^{k-1}(i, j, m_{k-1}) seconds
-//   C^k(s)       seconds to move what crosses the cut after layer s and its
+//   T^k(i, j, m) seconds of one stage i -> j replicated m times, whose
+//   computing
+//                takes A^{k-1}(i, j, m_{k-1}) seconds
+//   C^k(s)       seconds to move what crosses the rim of state s and its
 //                gradient back
 //   A^k(i, j, m) the slowest stage's seconds, at best:
 //
 //   A^k(i, j, m) = min( T^k(i, j, m),
-//                       min over i <= s < j, 1 <= m' < m of
+//                       min over s between i and j, 1 <= m' < m of
 //                         max( A^k(i, s, m - m'), C^k(s),
-//                              T^k(s + 1, j, m') ) )
+//                              T^k(s, j, m') ) )
 //
 // Each cell keeps the smallest (seconds, number of stages), then the smallest
 // s, then the smallest m'. T and C are the cost model's.
+//   fewer workers  T^k(i, j, m) reads: the best over m' <= m; fewest workers
+//                  before the smallest s
+//   straight       T^k with m > 1 is infinite
+//   a limit of q   A and T take q as a fourth letter, their most stages of
+//                  single workers, and a cut shares q out between its parts
+//   memory         T is infinite where the stage does not fit; it and A below
+//                  then also know how many workers lie before them
+//
+// How it is fast (the order of the loops changes no result):
+//   - Values are found first, by rows over i, which lie side by side: right of
+//     a cut nothing depends on i. Stages are found afterwards, for the few
+//     parts that the best partition consists of.
+//   - A partition of few states on one way through the graph is found before;
+//     its seconds are a limit to whatever is worth a look, as T is never below
+//     its computing divided by m. The limit of an inner level is that of the
+//     outer, times the components that may share the work.
+//   - The outermost level needs i = 0 only.
 #include "partitioner/algorithms/pipedream_dp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/algorithms/lattice.h"
+#include "partitioner/algorithms/max_min.h"
+#include "proto/check.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
@@ -32,161 +57,459 @@ namespace pipework {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Limits are products and quotients of the times they are compared with.
+constexpr double kRounding = 1 + 1e-9;
+// Inputs of so few states are not worth a coarse partition.
+constexpr int kFewStates = 32;
+constexpr int kCoarseStates = 96;
+constexpr double kMostContexts = 600;
+
+// What a part of the pipeline knows of the levels around it, in workers.
+struct Context {
+  int before = 0;
+  int times = 1;  // each of its workers stands for so many
+};
+
+// A stage of one level.
+struct Step {
+  int from = 0;
+  int to = 0;
+  int m = 1;
+  int before = 0;  // components of this level
+  int q = 1;       // its most stages of single workers
+};
 
 struct Cell {
   double seconds = kInfinity;
   int stages = 0;
-  int s = -1;  // last layer of the left part; -1: one stage
-  int m = 0;   // m' of the right stage, or all m
+  int workers = 0;  // components of this level, without idle ones
+  int s = 0;
+  int m = 0;       // 0: there is none
+  int q = 1;       // of the right stage
+  int left_q = 1;  // of the left part
+
+  bool operator<(const Cell& other) const {
+    return std::tie(seconds, stages, workers) <
+           std::tie(other.seconds, other.stages, other.workers);
+  }
 };
 
-// The table A^k of one level.
-class Table {
- public:
-  Table(int layers, int components)
-      : layers_(layers),
-        components_(components),
-        cells_(static_cast<size_t>(layers) * layers * (components + 1)) {}
-
-  Cell& At(int i, int j, int m) {
-    return cells_[(static_cast<size_t>(i) * layers_ + j) * (components_ + 1) +
-                  m];
-  }
-  const Cell& At(int i, int j, int m) const {
-    return const_cast<Table*>(this)->At(i, j, m);
-  }
-  int components() const { return components_; }
-
- private:
-  int layers_;
-  int components_;
-  std::vector<Cell> cells_;
+struct Solution {
+  Partition partition;
+  std::vector<int> before;  // workers before each of partition.workers
 };
 
 class Recurrences {
  public:
-  explicit Recurrences(const PartitionInput& input) : input_(input) {
-    weights_.push_back(0);
-    seconds_.push_back(0);
-    for (int l = 0; l < input.layers(); ++l) {
-      weights_.push_back(weights_.back() + input.weight_bytes[l]);
-      seconds_.push_back(seconds_.back() + input.layer_seconds[l]);
+  // `limit`: no partition slower than this matters.
+  Recurrences(const PartitionInput& input, const Lattice& lattice, double limit,
+              bool memory, bool budget)
+      : input_(input),
+        lattice_(lattice),
+        N_(lattice.size()),
+        L_(static_cast<int>(input.levels.size())),
+        memory_(memory),
+        budget_(budget),
+        width_(L_, 1),
+        limit_(L_, limit) {
+    for (int k = 1; k < L_; ++k) width_[k] = width_[k - 1] * Components(k - 1);
+    for (int k = L_ - 1; k > 0; --k) {
+      limit_[k - 1] = limit_[k] * Components(k) * kRounding;
     }
   }
 
-  Partition Solve() {
-    for (size_t k = 0; k < input_.levels.size(); ++k) Fill(k);
-    const int top = static_cast<int>(tables_.size()) - 1;
-    const int m = tables_[top].components();
-    Partition partition;
-    partition.seconds = tables_[top].At(0, input_.layers() - 1, m).seconds;
-    if (partition.seconds == kInfinity) return partition;
-    partition.stages = Stages(top, 0, input_.layers() - 1, m);
-    for (const StageCut& stage : partition.stages) {
-      Expand(top, stage, &partition.workers);
+  // Seconds infinite: there is none.
+  Solution Solve() {
+    Solution solution;
+    const int top = L_ - 1;
+    std::vector<Step> steps;
+    solution.partition.seconds =
+        Steps(top, {}, 0, N_, Budget(top), limit_[top], &steps);
+    for (const Step& step : steps) {
+      solution.partition.stages.push_back(
+          lattice_.Cut(step.from, step.to, step.m));
+      Expand(top, {}, step, &solution);
     }
-    return partition;
+    return solution;
   }
 
  private:
-  void Fill(size_t k) {
-    const int N = input_.layers();
-    const int m_k = input_.levels[k].components;
-    const bool outermost = k + 1 == input_.levels.size();
-    tables_.emplace_back(N, m_k);
-    Table& A = tables_.back();
-    // The outermost level only needs the parts that begin with layer 0.
-    for (int i = 0; i < (outermost ? 1 : N); ++i) {
-      for (int j = i; j < N; ++j) {
-        for (int m = 1; m <= m_k; ++m) {
-          Cell best = {T(k, i, j, m, 0), 1, -1, m};
-          for (int s = i; s < j; ++s) {
-            for (int right = 1; right < m; ++right) {
-              const Cell& left = A.At(i, s, m - right);
-              if (left.seconds > best.seconds) continue;
-              const double seconds = std::max(
-                  {left.seconds, C(k, s), T(k, s + 1, j, right, m - right)});
-              const int stages = left.stages + 1;
-              if (std::make_pair(seconds, stages) <
-                  std::make_pair(best.seconds, best.stages)) {
-                best = {seconds, stages, s, right};
-              }
-            }
-          }
-          A.At(i, j, m) = best;
-        }
-      }
+  // A^k(i, j, m_k) for all i inside j, by the most stages q.
+  struct Table {
+    std::vector<double> cells;
+    size_t pairs = 0;
+
+    double At(int i, int j, int q) const {
+      return cells[(q - 1) * pairs + RowOf(j) + i];
     }
+  };
+
+  // Where the row of all i < j begins.
+  static size_t RowOf(int j) { return static_cast<size_t>(j) * (j - 1) / 2; }
+
+  int Components(int k) const { return input_.levels[k].components; }
+
+  // How many different q there are; 1 where nobody counts.
+  int Budget(int k) const {
+    if (!budget_) return 1;
+    return std::min(input_.max_stages, width_[k] * Components(k));
+  }
+  int StageBudget(int k) const { return k == 0 ? 1 : Budget(k - 1); }
+  // Of two parts together.
+  int Sum(int left_q, int right_q) const {
+    return budget_ ? left_q + right_q : 1;
   }
 
-  // T^k(i, j, m), with `before` components before it.
-  double T(size_t k, int i, int j, int m, int before) const {
-    if (input_.fits && !input_.fits(i, j, before, m)) return kInfinity;
-    const double compute =
-        k == 0 ? seconds_[j + 1] - seconds_[i]
-               : tables_[k - 1].At(i, j, tables_[k - 1].components()).seconds;
-    StageLoad load;
-    load.compute_seconds = compute;
-    load.weight_bytes = weights_[j + 1] - weights_[i];
-    load.input_bytes = i > 0 ? input_.cut_bytes[i - 1] : 0;
-    load.output_bytes = j + 1 < input_.layers() ? input_.cut_bytes[j] : 0;
+  // The least number of components of level k that can bring i -> j below
+  // `limit`, at most `m` + 1.
+  int Needed(int k, int i, int j, double limit, int m) const {
+    const double seconds = lattice_.Seconds(i, j) / width_[k];
+    if (seconds <= 0) return 0;
+    const double needed = std::ceil(seconds / (limit * kRounding));
+    return needed > m ? m + 1 : static_cast<int>(needed);
+  }
+
+  Context Inside(int k, const Context& context, int m, int before) const {
+    return {context.before + context.times * before * width_[k],
+            context.times * m};
+  }
+
+  bool Fits(const Context& context, int i, int j, int m, int before) const {
+    return input_.fits(i, j - 1, context.before + context.times * before,
+                       context.times * m);
+  }
+
+  // T^k without the memory of level 0.
+  double T(int k, const Context& context, int i, int j, int m, int before,
+           int q) {
+    StageLoad load = lattice_.Load(i, j);
+    if (k > 0) {
+      load.compute_seconds =
+          TableOf(k - 1, Inside(k, context, m, before)).At(i, j, q);
+      if (load.compute_seconds == kInfinity) return kInfinity;
+      load.inner_components = Components(k - 1);
+    }
     return input_.cost_model->StageSeconds(load, m, input_.levels[k].link);
   }
 
-  double C(size_t k, int s) const {
-    return input_.cost_model->CutSeconds(input_.cut_bytes[s],
+  double C(int k, int s) const {
+    return input_.cost_model->CutSeconds(lattice_.CutBytes(s),
                                          input_.levels[k].link);
   }
 
-  // The stages of A^k(i, j, m), in order.
-  std::vector<StageCut> Stages(int k, int i, int j, int m) const {
-    std::vector<StageCut> stages;
-    while (true) {
-      const Cell& cell = tables_[k].At(i, j, m);
-      stages.push_back({cell.s + 1 > i ? cell.s + 1 : i, j, cell.m});
-      if (cell.s < 0) break;
-      m -= cell.m;
-      j = cell.s;
+  const Table& TableOf(int k, const Context& context) {
+    // Without memory all contexts are one.
+    const auto key = memory_ ? std::make_tuple(k, context.before, context.times)
+                             : std::make_tuple(k, 0, 1);
+    const auto known = tables_.find(key);
+    if (known != tables_.end()) return known->second;
+    Table table = Fill(k, context);
+    return tables_.emplace(key, std::move(table)).first->second;
+  }
+
+  // The table of a level that is not the outermost.
+  Table Fill(int k, const Context& context) {
+    const int M = Components(k);
+    const int Q = Budget(k);
+    const int right_Q = StageBudget(k);
+    const int widest = input_.straight ? 1 : M;
+    // T depends on what comes before where memory counts.
+    const int places = memory_ ? M : 1;
+    const double limit = limit_[k];
+
+    const size_t rows = static_cast<size_t>(M) * Q;
+    std::vector<double> A(RowOf(N_ + 1) * rows, kInfinity);
+    std::vector<int> first((N_ + 1) * rows);
+    const auto row = [&](int m, int q) {
+      return static_cast<size_t>(m - 1) * Q + q - 1;
+    };
+    const auto cells = [&](int j, int m, int q) {
+      return A.data() + RowOf(j) * rows + row(m, q) * j;
+    };
+
+    std::vector<std::vector<double>> stage(M * places * right_Q);
+    const auto stages = [&](int m, int before, int q) -> double* {
+      const int place = memory_ ? before : 0;
+      return stage[((m - 1) * places + place) * right_Q + q - 1].data();
+    };
+
+    for (int j = 1; j <= N_; ++j) {
+      for (std::vector<double>& seconds : stage) seconds.assign(j, kInfinity);
+      for (const int i : lattice_.Inside(j)) {
+        for (int m = std::max(1, Needed(k, i, j, limit, M)); m <= widest; ++m) {
+          for (int before = 0; before < places && before + m <= M; ++before) {
+            if (memory_ && k == 0 && !Fits(context, i, j, m, before)) continue;
+            for (int q = 1; q <= right_Q; ++q) {
+              const double t = T(k, context, i, j, m, before, q);
+              if (t <= limit) stages(m, before, q)[i] = t;
+            }
+          }
+        }
+      }
+
+      for (int m = 1; m <= M; ++m) {
+        for (int q = 1; q <= Q; ++q) {
+          double* out = cells(j, m, q);
+          for (int n = input_.fewer_workers ? 1 : m; n <= m; ++n) {
+            const double* t = stages(n, m - n, std::min(q, right_Q));
+            for (int i = 0; i < j; ++i) out[i] = std::min(out[i], t[i]);
+          }
+        }
+      }
+
+      for (const int s : lattice_.Inside(j)) {
+        if (s == 0) continue;
+        const double cut = C(k, s);
+        if (cut > limit) continue;
+        for (int right = 1; right < M && right <= widest; ++right) {
+          for (int left = 1; left + right <= M; ++left) {
+            for (int right_q = 1; right_q <= right_Q; ++right_q) {
+              const double t = std::max(cut, stages(right, left, right_q)[s]);
+              if (t > limit) continue;
+              for (int left_q = 1; left_q <= Q; ++left_q) {
+                const int q = Sum(left_q, right_q);
+                if (q > Q) break;
+                const int i = first[s * rows + row(left, left_q)];
+                MinOfMax(cells(s, left, left_q) + i, t, s - i,
+                         cells(j, left + right, q) + i);
+              }
+            }
+          }
+        }
+      }
+
+      for (int m = 1; m <= M; ++m) {
+        for (int q = 1; q <= Q; ++q) {
+          const double* a = cells(j, m, q);
+          first[j * rows + row(m, q)] = static_cast<int>(
+              std::find_if(a, a + j, [limit](double x) { return x <= limit; }) -
+              a);
+        }
+      }
     }
-    std::reverse(stages.begin(), stages.end());
-    return stages;
+
+    Table table;
+    table.pairs = RowOf(N_ + 1);
+    table.cells.resize(table.pairs * Q);
+    for (int q = 1; q <= Q; ++q) {
+      for (int j = 1; j <= N_; ++j) {
+        std::copy_n(cells(j, M, q), j,
+                    table.cells.begin() + (q - 1) * table.pairs + RowOf(j));
+      }
+    }
+    return table;
+  }
+
+  // A^k(start, end, m_k) with at most `most_q` stages, and its stages in order.
+  // Infinite where it is above `limit`.
+  double Steps(int k, const Context& context, int start, int end, int most_q,
+               double limit, std::vector<Step>* steps) {
+    const int M = Components(k);
+    const int right_Q = std::min(StageBudget(k), most_q);
+    const int widest = input_.straight ? 1 : M;
+    const std::vector<bool> between = lattice_.Holding(start, end);
+    std::vector<Cell> cells(static_cast<size_t>(end - start + 1) * (M + 1) *
+                            most_q);
+    const auto at = [&](int j, int m, int q) -> Cell& {
+      return cells[(static_cast<size_t>(j - start) * (M + 1) + m) * most_q + q -
+                   1];
+    };
+    // Components that are left for what comes after, and the fewest that any
+    // partition below the limit has used up to a state.
+    std::vector<int> most(end + 1, 0);
+    std::vector<int> fewest(end + 1, M + 1);
+
+    const auto visit = [&](int j) {
+      most[j] = M - Needed(k, j, end, limit, M);
+      for (const int s : lattice_.Inside(j)) {
+        if (s < start || !between[s]) continue;
+        const double cut = s == start ? 0 : C(k, s);
+        if (cut > limit) continue;
+        const int least_left = s == start ? 0 : fewest[s];
+        const int m_end = std::min(widest, most[j] - least_left);
+        for (int m = std::max(1, Needed(k, s, j, limit, M)); m <= m_end; ++m) {
+          for (int q = 1; q <= right_Q; ++q) {
+            double t = kInfinity;
+            int known = -1;  // the `left` of t, which only then matters
+                             // where memory counts
+            // The part before the stage is `left` components; if it is empty,
+            // they are idle.
+            const auto offer = [&](int left, int left_q, const Cell& cell,
+                                   Cell* best) {
+              if (known < 0 || (memory_ && k > 0 && known != left)) {
+                t = T(k, context, s, j, m, left, q);
+                known = left;
+              }
+              const Cell next = {std::max({cell.seconds, cut, t}),
+                                 cell.stages + 1,
+                                 cell.workers + m,
+                                 s,
+                                 m,
+                                 q,
+                                 left_q};
+              if (next.seconds > limit || !(next < *best)) return;
+              if (memory_ && k == 0 && !Fits(context, s, j, m, left)) return;
+              *best = next;
+            };
+            if (s == start) {
+              const Cell nothing = {0, 0, 0, 0, 0, 0, 0};
+              const int idle = input_.fewer_workers ? most[j] - m : 0;
+              for (int left = 0; left <= idle; ++left) {
+                for (int all_q = q; all_q <= most_q; ++all_q) {
+                  offer(left, 0, nothing, &at(j, left + m, all_q));
+                }
+              }
+              continue;
+            }
+            const int left_end = std::min(most[s], most[j] - m);
+            for (int left = fewest[s]; left <= left_end; ++left) {
+              for (int left_q = 1; left_q <= most_q; ++left_q) {
+                const int all_q = Sum(left_q, q);
+                if (all_q > most_q) break;
+                const Cell& cell = at(s, left, left_q);
+                if (cell.m == 0) continue;
+                offer(left, left_q, cell, &at(j, left + m, all_q));
+              }
+            }
+          }
+        }
+      }
+      for (int m = most[j]; m > 0; --m) {
+        for (int q = 1; q <= most_q; ++q) {
+          if (at(j, m, q).m > 0) fewest[j] = m;
+        }
+      }
+    };
+    for (const int j : lattice_.Inside(end)) {
+      if (j > start && between[j]) visit(j);
+    }
+    visit(end);
+
+    int m = M;
+    int q = most_q;
+    const double seconds = at(end, m, q).seconds;
+    if (seconds == kInfinity) return seconds;
+    for (int j = end;;) {
+      const Cell& cell = at(j, m, q);
+      m -= cell.m;
+      steps->push_back({cell.s, j, cell.m, m, cell.q});
+      if (cell.s == start) break;
+      j = cell.s;
+      q = cell.left_q;
+    }
+    std::reverse(steps->begin(), steps->end());
+    return seconds;
   }
 
   // Replicas multiply: a stage of level k is, on each of its components, the
   // plan of level k - 1 for its layers.
-  void Expand(int k, const StageCut& stage, std::vector<StageCut>* out) const {
+  void Expand(int k, const Context& context, const Step& step,
+              Solution* solution) {
     if (k == 0) {
-      out->push_back(stage);
+      solution->partition.workers.push_back(
+          lattice_.Cut(step.from, step.to, context.times * step.m));
+      solution->before.push_back(context.before + context.times * step.before);
       return;
     }
-    const int m = tables_[k - 1].components();
-    for (StageCut inner : Stages(k - 1, stage.first, stage.last, m)) {
-      inner.replicas *= stage.replicas;
-      Expand(k - 1, inner, out);
-    }
+    const Context inside = Inside(k, context, step.m, step.before);
+    const double seconds =
+        TableOf(k - 1, inside).At(step.from, step.to, step.q);
+    std::vector<Step> steps;
+    const double found =
+        Steps(k - 1, inside, step.from, step.to, step.q, seconds, &steps);
+    PIPE_CHECK(found == seconds);
+    for (const Step& inner : steps) Expand(k - 1, inside, inner, solution);
   }
 
   const PartitionInput& input_;
-  std::vector<double> seconds_;  // sums over layers before
-  std::vector<double> weights_;
-  std::vector<Table> tables_;
+  const Lattice& lattice_;
+  const int N_;
+  const int L_;
+  const bool memory_;
+  const bool budget_;
+  std::vector<int> width_;     // workers in a component of each level
+  std::vector<double> limit_;  // of A^k
+  std::map<std::tuple<int, int, int>, Table> tables_;
 };
+
+// In how many ways stages of outer levels can lie around one of the innermost.
+double Contexts(const PartitionInput& input) {
+  double contexts = 1;
+  for (size_t k = 1; k < input.levels.size(); ++k) {
+    const double m = input.levels[k].components;
+    contexts *= m * (m + 1) / 2;
+  }
+  return contexts;
+}
+
+bool Allowed(const PartitionInput& input, const Solution& solution) {
+  const std::vector<StageCut>& stages = solution.partition.workers;
+  if (input.max_stages > 0 &&
+      static_cast<int>(stages.size()) > input.max_stages) {
+    return false;
+  }
+  if (!input.fits) return true;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (!input.fits(stages[s].first, stages[s].last, solution.before[s],
+                    stages[s].replicas)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status NoPartition(const PartitionInput& input) {
+  if (input.fits) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no partition over ", input.workers(), " devices fits into memory"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("plan: the number of layers of a straight pipeline is ",
+                   input.layers(), ", expected at least ", input.workers(),
+                   ", the number of devices; use fewer devices"));
+}
+
+absl::StatusOr<Partition> Best(const PartitionInput& input) {
+  const Lattice lattice(input);
+  double limit = kInfinity;
+  if (lattice.size() > kFewStates) {
+    const absl::StatusOr<Partition> coarse = Best(lattice.Coarse(
+        std::clamp(lattice.size() / 4, kFewStates / 2, kCoarseStates)));
+    if (coarse.ok()) limit = coarse->seconds;
+  }
+
+  // Limits are seldom reached: first without those that cost time.
+  const bool levels = input.levels.size() > 1;
+  Solution solution =
+      Recurrences(input, lattice, limit, input.fits && !levels, false).Solve();
+  if (solution.partition.seconds == kInfinity) return NoPartition(input);
+  if (Allowed(input, solution)) return std::move(solution.partition);
+
+  const double contexts = Contexts(input);
+  if (input.fits && contexts > kMostContexts) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "plan: the best partition over ", input.workers(),
+        " devices does not fit into memory, and the ways to place another are ",
+        contexts, ", expected at most ", kMostContexts,
+        "; use fewer devices or levels"));
+  }
+  solution = Recurrences(input, lattice, limit, input.fits != nullptr,
+                         input.max_stages > 0)
+                 .Solve();
+  if (solution.partition.seconds == kInfinity) return NoPartition(input);
+  return std::move(solution.partition);
+}
 
 }  // namespace
 
 absl::StatusOr<Partition> PipedreamDp(const PartitionInput& input) {
   RETURN_IF_ERROR(CheckPartitionInput(input));
-  if (input.stages != 0 || (input.fits && input.levels.size() > 1)) {
+  if (input.stages != 0 || !input.replicas.empty()) {
     return Mismatch("partitioner pipedream_dp",
-                    "a pinned number of stages or a memory limit over levels",
-                    "given", "neither", "use fixed_stages");
+                    "a pinned number of stages or replicas", "given", "none",
+                    "use fixed_stages");
   }
-  Partition partition = Recurrences(input).Solve();
-  if (partition.seconds == kInfinity) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no partition over ", input.workers(), " devices fits into memory"));
-  }
-  return partition;
+  return Best(input);
 }
 
 }  // namespace pipework

@@ -1,6 +1,8 @@
 #include "partitioner/algorithms/pipedream_dp.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "partitioner/algorithms/brute_force.h"
 
@@ -18,24 +20,157 @@ std::string Text(const Cuts& cuts) {
   return text;
 }
 
+int Workers(const Cuts& cuts) {
+  int workers = 0;
+  for (const StageCut& cut : cuts) workers += cut.replicas;
+  return workers;
+}
+
+// A random small input: a chain or a graph, on one to three levels.
+PartitionInput SmallInput(uint32_t seed, const char* model, int levels,
+                          bool graph) {
+  const int layers = 1 + seed % (levels == 1 ? 5 : 4);
+  const int workers = 1 + (seed / 6) % (levels == 1 ? 5 : 3);
+  PartitionInput input =
+      graph
+          ? testing::RandomGraphInput(seed, std::min(layers, 4), workers,
+                                      *FindCostModel(model))
+          : testing::RandomInput(seed, layers, workers, *FindCostModel(model));
+  for (int k = 1; k < levels; ++k) {
+    input.levels.push_back({1 + static_cast<int>(seed / 18 + k) % (4 - k),
+                            {0.5 + (seed + k) % 7, 0.125 * (seed % 3)}});
+  }
+  return input;
+}
+
+// Checks `input` against brute force, and what it says of itself.
+void CheckBest(const PartitionInput& input) {
+  const double best = testing::BestSeconds(input);
+  const absl::StatusOr<Partition> partition = PipedreamDp(input);
+  if (!partition.ok()) {
+    CHECK(partition.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(best == std::numeric_limits<double>::infinity());
+    return;
+  }
+  CAPTURE(Text(partition->stages), Text(partition->workers));
+  CHECK(partition->seconds == Approx(best));
+  if (input.levels.size() == 1) {
+    CHECK(partition->seconds ==
+          Approx(testing::SecondsOf(input, partition->stages)));
+    CHECK(partition->stages == partition->workers);
+  }
+  const int used = Workers(partition->workers);
+  CHECK((input.fewer_workers ? used <= input.workers()
+                             : used == input.workers()));
+  int next = 0;
+  for (const StageCut& stage : partition->workers) {
+    CHECK(stage.first == next);
+    CHECK(stage.last >= stage.first);
+    CHECK((!input.straight || stage.replicas == 1));
+    next = stage.last + 1;
+  }
+  CHECK(next == input.layers());
+  if (input.max_stages > 0) {
+    CHECK(static_cast<int>(partition->workers.size()) <= input.max_stages);
+  }
+}
+
 TEST_CASE("pipedream_dp: equals brute force over all cuts and replicas") {
   for (const char* name : {"paper", "pipework"}) {
-    const CostModel* model = *FindCostModel(name);
-    for (uint32_t seed = 0; seed < 300; ++seed) {
-      const int layers = 1 + seed % 6;
-      const int workers = 1 + (seed / 6) % 5;
-      PartitionInput input = testing::RandomInput(seed, layers, workers, model);
-      const absl::StatusOr<Partition> partition = PipedreamDp(input);
-      REQUIRE(partition.ok());
-      CAPTURE(name, seed, Text(partition->stages));
-      CHECK(partition->seconds == Approx(testing::BestSeconds(input)));
-      CHECK(partition->seconds ==
-            Approx(testing::SecondsOf(input, partition->stages)));
-      int used = 0;
-      for (const StageCut& stage : partition->workers) used += stage.replicas;
-      CHECK(used == workers);
+    for (const int levels : {1, 2, 3}) {
+      for (const bool graph : {false, true}) {
+        for (uint32_t seed = 0; seed < (levels < 3 ? 720u : 360u); ++seed) {
+          CAPTURE(name, levels, graph, seed);
+          CheckBest(SmallInput(seed, name, levels, graph));
+        }
+      }
     }
   }
+}
+
+TEST_CASE(
+    "pipedream_dp: straight, idle workers, limits of stages and memory equal "
+    "brute force, alone and together") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (const int levels : {1, 2}) {
+      for (const bool graph : {false, true}) {
+        for (uint32_t seed = 0; seed < 480; ++seed) {
+          PartitionInput input = SmallInput(seed, name, levels, graph);
+          const uint32_t choice = 1 + seed % 15;
+          input.straight = (choice & 1) != 0;
+          input.fewer_workers = (choice & 2) != 0;
+          if ((choice & 4) != 0) input.max_stages = 1 + (seed / 15) % 3;
+          if ((choice & 8) != 0) input.fits = testing::RandomFits(seed);
+          CAPTURE(name, levels, graph, seed, choice);
+          CheckBest(input);
+        }
+      }
+    }
+  }
+}
+
+// What is left out for speed must not change which of equal partitions is
+// found.
+TEST_CASE(
+    "pipedream_dp: finds the stages of the plain recurrences, ties included") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (const int levels : {1, 2, 3}) {
+      for (uint32_t seed = 0; seed < 240; ++seed) {
+        PartitionInput input = SmallInput(seed, name, levels, seed % 2 == 1);
+        CAPTURE(name, levels, seed);
+        Partition plain = testing::PlainRecurrences(input);
+        CHECK(Text(PipedreamDp(input)->workers) == Text(plain.workers));
+        CHECK(PipedreamDp(input)->seconds == plain.seconds);
+        CHECK(Text(PipedreamDp(input)->stages) == Text(plain.stages));
+      }
+      // Enough states for a coarse partition to set a limit.
+      for (uint32_t seed = 0; seed < 8; ++seed) {
+        PartitionInput input =
+            seed % 2 == 0
+                ? testing::RandomInput(seed, 40, 3, *FindCostModel(name))
+                : testing::RandomGraphInput(seed, 8, 3, *FindCostModel(name));
+        for (int k = 1; k < levels; ++k) {
+          input.levels.push_back({2, {0.5 + seed, 0.125}});
+        }
+        CAPTURE(name, levels, seed, input.layers());
+        const Partition plain = testing::PlainRecurrences(input);
+        CHECK(PipedreamDp(input)->seconds == plain.seconds);
+        CHECK(Text(PipedreamDp(input)->workers) == Text(plain.workers));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "pipedream_dp: where some may be idle, more workers never cost more") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (const int levels : {1, 2}) {
+      for (uint32_t seed = 0; seed < 60; ++seed) {
+        PartitionInput input = SmallInput(seed, name, levels, seed % 2 == 0);
+        input.fewer_workers = true;
+        for (Level& level : input.levels) {
+          double last = std::numeric_limits<double>::infinity();
+          for (level.components = 1; level.components <= 6;
+               ++level.components) {
+            const absl::StatusOr<Partition> partition = PipedreamDp(input);
+            REQUIRE(partition.ok());
+            CAPTURE(name, levels, seed, level.components);
+            CHECK(partition->seconds <= last);
+            last = partition->seconds;
+          }
+          level.components = 2;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("pipedream_dp: between equal partitions fewer workers win") {
+  PartitionInput input = testing::RandomInput(1, 2, 4, *FindCostModel("paper"));
+  input.layer_seconds = {0, 0};
+  input.weight_bytes = {0, 0};
+  input.fewer_workers = true;
+  CHECK(Text(PipedreamDp(input)->workers) == "(0,1)x1 ");
 }
 
 // Zero-cost layers once left the last stages empty, and uneven counts dropped
@@ -92,6 +227,27 @@ TEST_CASE("pipedream_dp: input that makes no sense is refused") {
   broken = input;
   broken.stages = 2;
   CHECK_FALSE(PipedreamDp(broken).ok());
+
+  PartitionInput graph =
+      testing::RandomGraphInput(1, 3, 2, *FindCostModel("paper"));
+  broken = graph;
+  broken.predecessors.back().push_back(broken.layers() - 1);
+  CHECK(PipedreamDp(broken).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  broken = graph;
+  broken.state_seconds.pop_back();
+  CHECK_FALSE(PipedreamDp(broken).ok());
+}
+
+TEST_CASE(
+    "pipedream_dp: a straight pipeline longer than the layers names both") {
+  PartitionInput input = testing::RandomInput(1, 3, 5, *FindCostModel("paper"));
+  input.straight = true;
+  CHECK(PipedreamDp(input).status().message() ==
+        "plan: the number of layers of a straight pipeline is 3, expected at "
+        "least 5, the number of devices; use fewer devices");
+  input.fewer_workers = true;
+  CHECK(PipedreamDp(input)->stages.size() <= 3);
 }
 
 }  // namespace
