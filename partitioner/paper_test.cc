@@ -103,5 +103,42 @@ TEST_CASE("paper: as printed a ring costs m times too much") {
   }
 }
 
+TEST_CASE("paper: more bandwidth on any level never makes a graph slower") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    PartitionInput input =
+        testing::RandomGraphInput(seed, 4, 3, *FindCostModel("paper"));
+    input.levels.push_back({2, {2, 0.125}});
+    for (Level& level : input.levels) {
+      double last = 1e9;
+      for (const double bandwidth : {0.5, 1.0, 3.0, 10.0, 100.0}) {
+        level.link.bytes_per_second = bandwidth;
+        const double seconds = PipedreamDp(input)->seconds;
+        CAPTURE(seed, bandwidth);
+        CHECK(seconds <= last);
+        last = seconds;
+      }
+      level.link.bytes_per_second = 2;
+    }
+  }
+}
+
+// An automatic split once was slower than one by hand.
+TEST_CASE("paper: no partition is slower than stages of equal numbers") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+      const int workers = 2 + seed % 5;
+      PartitionInput input =
+          testing::RandomInput(seed, 24, workers, *FindCostModel(name));
+      std::vector<StageCut> uniform;
+      for (int s = 0; s < workers; ++s) {
+        uniform.push_back({24 * s / workers, 24 * (s + 1) / workers - 1, 1});
+      }
+      CAPTURE(name, seed);
+      CHECK(PipedreamDp(input)->seconds <=
+            testing::SecondsOf(input, uniform) * (1 + 1e-12));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pipework

@@ -40,6 +40,7 @@
 #include "partitioner/algorithms/pipedream_dp.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -203,102 +204,162 @@ class Recurrences {
                              : std::make_tuple(k, 0, 1);
     const auto known = tables_.find(key);
     if (known != tables_.end()) return known->second;
-    Table table = Fill(k, context);
+    Table table = Rows(this, k, context).Fill();
     return tables_.emplace(key, std::move(table)).first->second;
   }
 
-  // The table of a level that is not the outermost.
-  Table Fill(int k, const Context& context) {
-    const int M = Components(k);
-    const int Q = Budget(k);
-    const int right_Q = StageBudget(k);
-    const int widest = input_.straight ? 1 : M;
-    // T depends on what comes before where memory counts.
-    const int places = memory_ ? M : 1;
-    const double limit = limit_[k];
+  // Fills the table of a level that is not the outermost.
+  class Rows {
+   public:
+    Rows(Recurrences* outer, int k, const Context& context)
+        : outer_(*outer),
+          k_(k),
+          context_(context),
+          N_(outer->N_),
+          M_(outer->Components(k)),
+          Q_(outer->Budget(k)),
+          right_Q_(outer->StageBudget(k)),
+          widest_(outer->input_.straight ? 1 : M_),
+          places_(outer->memory_ ? M_ : 1),
+          limit_(outer->limit_[k]),
+          rows_(static_cast<size_t>(M_) * Q_),
+          cells_(RowOf(N_ + 1) * rows_, kInfinity),
+          first_((N_ + 1) * rows_),
+          stages_(static_cast<size_t>(kBlock) * M_ * places_ * right_Q_) {}
 
-    const size_t rows = static_cast<size_t>(M) * Q;
-    std::vector<double> A(RowOf(N_ + 1) * rows, kInfinity);
-    std::vector<int> first((N_ + 1) * rows);
-    const auto row = [&](int m, int q) {
-      return static_cast<size_t>(m - 1) * Q + q - 1;
-    };
-    const auto cells = [&](int j, int m, int q) {
-      return A.data() + RowOf(j) * rows + row(m, q) * j;
-    };
+    // States by blocks: a left part is then read once for all of a block.
+    Table Fill() {
+      for (int begin = 1; begin <= N_; begin += kBlock) {
+        const int end = std::min(N_ + 1, begin + kBlock);
+        std::array<size_t, kBlock> done = {};
+        for (int j = begin; j < end; ++j) Price(j);
+        for (int s = 0; s < end; ++s) {
+          // Nothing is left to combine with a state when it is reached.
+          if (s >= begin) Finish(s);
+          for (int j = std::max(begin, s + 1); j < end; ++j) {
+            const std::vector<int>& inside = outer_.lattice_.Inside(j);
+            size_t& next = done[j - begin];
+            if (next == inside.size() || inside[next] != s) continue;
+            ++next;
+            if (s > 0) Combine(s, j);
+          }
+        }
+      }
+      Table table;
+      table.pairs = RowOf(N_ + 1);
+      table.cells.resize(table.pairs * Q_);
+      for (int q = 1; q <= Q_; ++q) {
+        for (int j = 1; j <= N_; ++j) {
+          std::copy_n(Cells(j, M_, q), j,
+                      table.cells.begin() + (q - 1) * table.pairs + RowOf(j));
+        }
+      }
+      return table;
+    }
 
-    std::vector<std::vector<double>> stage(M * places * right_Q);
-    const auto stages = [&](int m, int before, int q) -> double* {
-      const int place = memory_ ? before : 0;
-      return stage[((m - 1) * places + place) * right_Q + q - 1].data();
-    };
+   private:
+    static constexpr int kBlock = 8;
 
-    for (int j = 1; j <= N_; ++j) {
-      for (std::vector<double>& seconds : stage) seconds.assign(j, kInfinity);
-      for (const int i : lattice_.Inside(j)) {
-        for (int m = std::max(1, Needed(k, i, j, limit, M)); m <= widest; ++m) {
-          for (int before = 0; before < places && before + m <= M; ++before) {
-            if (memory_ && k == 0 && !Fits(context, i, j, m, before)) continue;
-            for (int q = 1; q <= right_Q; ++q) {
-              const double t = T(k, context, i, j, m, before, q);
-              if (t <= limit) stages(m, before, q)[i] = t;
+    size_t Row(int m, int q) const {
+      return static_cast<size_t>(m - 1) * Q_ + q - 1;
+    }
+    // A(i, j, m, q) for all i < j.
+    double* Cells(int j, int m, int q) {
+      return cells_.data() + RowOf(j) * rows_ + Row(m, q) * j;
+    }
+    // T(i, j, m, q) for all i < j of the block at work.
+    std::vector<double>& Stages(int j, int m, int before, int q) {
+      const int place = places_ > 1 ? before : 0;
+      return stages_[((static_cast<size_t>(j % kBlock) * M_ + m - 1) * places_ +
+                      place) *
+                         right_Q_ +
+                     q - 1];
+    }
+
+    // All stages that end with j, and the pipelines that are one.
+    void Price(int j) {
+      for (int m = 1; m <= M_; ++m) {
+        for (int before = 0; before < places_; ++before) {
+          for (int q = 1; q <= right_Q_; ++q) {
+            Stages(j, m, before, q).assign(j, kInfinity);
+          }
+        }
+      }
+      for (const int i : outer_.lattice_.Inside(j)) {
+        for (int m = std::max(1, outer_.Needed(k_, i, j, limit_, M_));
+             m <= widest_; ++m) {
+          for (int before = 0; before < places_ && before + m <= M_; ++before) {
+            if (outer_.memory_ && k_ == 0 &&
+                !outer_.Fits(context_, i, j, m, before)) {
+              continue;
+            }
+            for (int q = 1; q <= right_Q_; ++q) {
+              const double t = outer_.T(k_, context_, i, j, m, before, q);
+              if (t <= limit_) Stages(j, m, before, q)[i] = t;
             }
           }
         }
       }
-
-      for (int m = 1; m <= M; ++m) {
-        for (int q = 1; q <= Q; ++q) {
-          double* out = cells(j, m, q);
-          for (int n = input_.fewer_workers ? 1 : m; n <= m; ++n) {
-            const double* t = stages(n, m - n, std::min(q, right_Q));
+      for (int m = 1; m <= M_; ++m) {
+        for (int q = 1; q <= Q_; ++q) {
+          double* out = Cells(j, m, q);
+          for (int n = outer_.input_.fewer_workers ? 1 : m; n <= m; ++n) {
+            const std::vector<double>& t =
+                Stages(j, n, m - n, std::min(q, right_Q_));
             for (int i = 0; i < j; ++i) out[i] = std::min(out[i], t[i]);
           }
         }
       }
+    }
 
-      for (const int s : lattice_.Inside(j)) {
-        if (s == 0) continue;
-        const double cut = C(k, s);
-        if (cut > limit) continue;
-        for (int right = 1; right < M && right <= widest; ++right) {
-          for (int left = 1; left + right <= M; ++left) {
-            for (int right_q = 1; right_q <= right_Q; ++right_q) {
-              const double t = std::max(cut, stages(right, left, right_q)[s]);
-              if (t > limit) continue;
-              for (int left_q = 1; left_q <= Q; ++left_q) {
-                const int q = Sum(left_q, right_q);
-                if (q > Q) break;
-                const int i = first[s * rows + row(left, left_q)];
-                MinOfMax(cells(s, left, left_q) + i, t, s - i,
-                         cells(j, left + right, q) + i);
-              }
+    // All pipelines whose last stage is s -> j.
+    void Combine(int s, int j) {
+      const double cut = outer_.C(k_, s);
+      if (cut > limit_) return;
+      for (int right = 1; right < M_ && right <= widest_; ++right) {
+        for (int left = 1; left + right <= M_; ++left) {
+          for (int right_q = 1; right_q <= right_Q_; ++right_q) {
+            const double t = std::max(cut, Stages(j, right, left, right_q)[s]);
+            if (t > limit_ || t == kInfinity) continue;
+            for (int left_q = 1; left_q <= Q_; ++left_q) {
+              const int q = outer_.Sum(left_q, right_q);
+              if (q > Q_) break;
+              const int i = first_[s * rows_ + Row(left, left_q)];
+              MinOfMax(Cells(s, left, left_q) + i, t, s - i,
+                       Cells(j, left + right, q) + i);
             }
           }
         }
       }
+    }
 
-      for (int m = 1; m <= M; ++m) {
-        for (int q = 1; q <= Q; ++q) {
-          const double* a = cells(j, m, q);
-          first[j * rows + row(m, q)] = static_cast<int>(
-              std::find_if(a, a + j, [limit](double x) { return x <= limit; }) -
-              a);
+    // Where each row of j begins to matter.
+    void Finish(int j) {
+      for (int m = 1; m <= M_; ++m) {
+        for (int q = 1; q <= Q_; ++q) {
+          const double* cells = Cells(j, m, q);
+          int i = 0;
+          while (i < j && (cells[i] > limit_ || cells[i] == kInfinity)) ++i;
+          first_[j * rows_ + Row(m, q)] = i;
         }
       }
     }
 
-    Table table;
-    table.pairs = RowOf(N_ + 1);
-    table.cells.resize(table.pairs * Q);
-    for (int q = 1; q <= Q; ++q) {
-      for (int j = 1; j <= N_; ++j) {
-        std::copy_n(cells(j, M, q), j,
-                    table.cells.begin() + (q - 1) * table.pairs + RowOf(j));
-      }
-    }
-    return table;
-  }
+    Recurrences& outer_;
+    const int k_;
+    const Context context_;
+    const int N_;
+    const int M_;
+    const int Q_;
+    const int right_Q_;
+    const int widest_;
+    const int places_;  // T depends on what comes before where memory counts
+    const double limit_;
+    const size_t rows_;
+    std::vector<double> cells_;
+    std::vector<int> first_;
+    std::vector<std::vector<double>> stages_;
+  };
 
   // A^k(start, end, m_k) with at most `most_q` stages, and its stages in order.
   // Infinite where it is above `limit`.
