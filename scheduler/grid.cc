@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/status_macros.h"
+#include "scheduler/passes/row_peaks.h"
 #include "scheduler/passes/simulate.h"
 
 namespace pipework {
@@ -15,18 +15,53 @@ namespace {
 
 constexpr int kColumns = 80;
 
-absl::StatusOr<Timeline> UnitTimeline(const Program& program) {
+// A run on a clock in which a chunk's forward takes one slot.
+struct UnitRun {
+  Timeline timeline;
+  int slots_per_forward = 1;  // of a whole stage: its chunks
+};
+
+absl::StatusOr<UnitRun> RunInSlots(const Program& program) {
+  UnitRun run;
+  bool split = false;
+  for (const Row& row : program.rows) {
+    for (const Action& action : row.actions) {
+      run.slots_per_forward = std::max(run.slots_per_forward, action.chunk + 1);
+      split |= action.kind == ActionKind::kWeightGradient;
+    }
+  }
+  const int stages = program.shape.stages();
+  const double forward = run.slots_per_forward;
   ActionTimes times;
-  times.forward_seconds.assign(program.shape.stages(), 1);
-  times.backward_seconds.assign(program.shape.stages(), 2);
-  return Simulate(program, times);
+  times.forward_seconds.assign(stages, forward);
+  times.backward_seconds.assign(stages, split ? forward : 2 * forward);
+  times.weight_gradient_seconds.assign(stages, forward);
+  ASSIGN_OR_RETURN(run.timeline, Simulate(program, times));
+  return run;
+}
+
+std::string Number(const Timeline::Span& span) {
+  return span.chunk == 0 ? absl::StrCat(span.unit)
+                         : absl::StrCat(span.unit, ".", span.chunk);
 }
 
 std::string Label(const Timeline::Span& span) {
-  const char letter = span.kind == ActionKind::kForward    ? 'F'
-                      : span.kind == ActionKind::kBackward ? 'B'
-                                                           : 'E';
-  return absl::StrCat(std::string(1, letter), span.unit);
+  const char letter = span.kind == ActionKind::kForward          ? 'F'
+                      : span.kind == ActionKind::kBackward       ? 'B'
+                      : span.kind == ActionKind::kWeightGradient ? 'W'
+                                                                 : 'E';
+  return absl::StrCat(std::string(1, letter), Number(span));
+}
+
+absl::string_view ColorOf(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kBackward:
+      return "#8fce9f";
+    case ActionKind::kWeightGradient:
+      return "#f2cf87";
+    default:
+      return "#9db8ea";
+  }
 }
 
 int64_t Slots(double time) { return std::llround(time); }
@@ -42,51 +77,11 @@ std::vector<std::string> Names(const Program& program) {
   return names;
 }
 
-// Most units in flight, versions held and updates between reading a version and
-// applying its gradient, on one row.
-struct Held {
-  int in_flight = 0;
-  int versions = 1;
-  int staleness = 0;
-};
-
-Held HeldBy(const Program& program, const Row& row) {
-  Held held;
-  int in_flight = 0;
-  int64_t newest = program.segment.first_version(row.stage);
-  std::map<int64_t, int> reads;  // version -> units in flight
-  for (const Action& action : row.actions) {
-    switch (action.kind) {
-      case ActionKind::kForward:
-        held.in_flight = std::max(held.in_flight, ++in_flight);
-        ++reads[action.version.value()];
-        break;
-      case ActionKind::kBackward:
-        held.staleness = std::max(
-            held.staleness, static_cast<int>(newest - action.version.value()));
-        if (--reads[action.version.value()] == 0) {
-          reads.erase(action.version.value());
-        }
-        break;
-      case ActionKind::kRelease:
-        --in_flight;
-        break;
-      case ActionKind::kUpdate:
-        newest = action.version.value();
-        held.versions =
-            std::max(held.versions, static_cast<int>(reads.size()) + 1);
-        break;
-      default:
-        break;
-    }
-  }
-  return held;
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> TextGrid(const Program& program) {
-  ASSIGN_OR_RETURN(const Timeline timeline, UnitTimeline(program));
+  ASSIGN_OR_RETURN(const UnitRun run, RunInSlots(program));
+  const Timeline& timeline = run.timeline;
   const std::vector<std::string> names = Names(program);
   int64_t slots = 0;
   size_t width = 3;  // of a slot: the longest label and a space
@@ -138,7 +133,8 @@ absl::StatusOr<std::string> SvgGrid(const Program& program) {
   constexpr int kSlot = 28;
   constexpr int kRow = 26;
   constexpr int kLeft = 60;
-  ASSIGN_OR_RETURN(const Timeline timeline, UnitTimeline(program));
+  ASSIGN_OR_RETURN(const UnitRun run, RunInSlots(program));
+  const Timeline& timeline = run.timeline;
   const std::vector<std::string> names = Names(program);
   double end = 0;
   for (const Timeline::Span& span : timeline.spans) {
@@ -168,24 +164,24 @@ absl::StatusOr<std::string> SvgGrid(const Program& program) {
         &svg,
         "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" "
         "stroke=\"white\"/>\n"
-        "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>\n",
-        x, y, span_width, kRow - 4,
-        span.kind == ActionKind::kBackward ? "#8fce9f" : "#9db8ea",
-        x + span_width / 2, y + 16, span.unit);
+        "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+        x, y, span_width, kRow - 4, ColorOf(span.kind), x + span_width / 2,
+        y + 16, Number(span));
   }
   absl::StrAppend(&svg, "</svg>\n");
   return svg;
 }
 
 absl::StatusOr<v1::Schedule> ToSchedule(const Program& program) {
-  ASSIGN_OR_RETURN(const Timeline timeline, UnitTimeline(program));
+  ASSIGN_OR_RETURN(const UnitRun run, RunInSlots(program));
+  const Timeline& timeline = run.timeline;
   v1::Schedule schedule;
   schedule.set_schedule(program.schedule);
   schedule.set_weights(program.weights);
   schedule.set_unit(program.unit_is_microbatch ? "microbatch" : "minibatch");
-  schedule.set_makespan(timeline.makespan);
+  schedule.set_makespan(timeline.makespan / run.slots_per_forward);
   schedule.set_bubble(timeline.bubble());
-  std::vector<Held> stages(program.shape.stages());
+  std::vector<RowPeaks> stages(program.shape.stages());
   for (const Row& row : program.rows) {
     v1::ProgramRow* out = schedule.add_programs();
     out->set_stage(row.stage.value());
@@ -193,13 +189,13 @@ absl::StatusOr<v1::Schedule> ToSchedule(const Program& program) {
     for (const Action& action : row.actions) {
       out->add_actions(ToString(action, row.stage));
     }
-    const Held held = HeldBy(program, row);
-    Held& stage = stages[row.stage.value()];
-    stage.in_flight = std::max(stage.in_flight, held.in_flight);
-    stage.versions = std::max(stage.versions, held.versions);
-    stage.staleness = std::max(stage.staleness, held.staleness);
+    const RowPeaks peaks = PeaksOf(program, row);
+    RowPeaks& stage = stages[row.stage.value()];
+    stage.in_flight = std::max(stage.in_flight, peaks.in_flight);
+    stage.versions = std::max(stage.versions, peaks.versions);
+    stage.staleness = std::max(stage.staleness, peaks.staleness);
   }
-  for (const Held& stage : stages) {
+  for (const RowPeaks& stage : stages) {
     schedule.add_in_flight(stage.in_flight);
     schedule.add_versions(stage.versions);
     schedule.add_staleness(stage.staleness);

@@ -1,5 +1,6 @@
 // A program for the eye: text grid, SVG, and the message of
-// `pipectl schedule -o json`. A forward lasts 1, a backward 2, the rest 0.
+// `pipectl schedule -o json`. A forward lasts 1, a backward 2 (where it is
+// split: B and W 1 each), a chunk its part of that, the rest 0.
 #ifndef PIPEWORK_SCHEDULER_GRID_H_
 #define PIPEWORK_SCHEDULER_GRID_H_
 
@@ -20,7 +21,8 @@ namespace pipework {
 // InvalidArgument: the program waits for ever.
 absl::StatusOr<std::string> TextGrid(const Program& program);
 
-// The same as a picture of its own: forwards blue, backwards green, idle grey.
+// The same as a picture of its own: forwards blue, backwards green, weight
+// gradients amber, idle grey.
 absl::StatusOr<std::string> SvgGrid(const Program& program);
 
 // Rows, makespan, bubble, and per stage: most units in flight, most versions
