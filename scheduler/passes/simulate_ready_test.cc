@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <string>
 
 #include "scheduler/passes/jitter.h"
 #include "scheduler/testing/programs.h"
@@ -199,6 +200,35 @@ TEST_CASE("readiness: W fills what BF leaves idle") {
   rule.hint = ReadyHint::kBackwardForwardWeight;
   CHECK(MustRun(rule, ReadyTimes::Equal(4, 8, 1, 1, 1)).timeline.makespan <
         whole);
+}
+
+// What stage 0 runs, in order.
+std::string OrderOfFirst(ReadyHint hint, const ReadyTimes& times) {
+  ReadyRule rule;
+  rule.hint = hint;
+  std::string order;
+  for (const Timeline::Span& span : MustRun(rule, times).timeline.spans) {
+    if (span.row != 0) continue;
+    order += span.kind == ActionKind::kForward    ? " F"
+             : span.kind == ActionKind::kBackward ? " B"
+                                                  : " W";
+    order += std::to_string(span.unit);
+  }
+  return order;
+}
+
+TEST_CASE("readiness: the hints choose differently where they have a choice") {
+  // While stage 0 is at its long F2, both gradients come back.
+  ReadyTimes times = ReadyTimes::Equal(2, 4, 1, 1, 1);
+  times.forward_seconds[0][2] = 10;
+  CHECK(OrderOfFirst(ReadyHint::kBackwardForward, times) ==
+        " F0 F1 F2 B0 F3 B1 B2 B3");
+  CHECK(OrderOfFirst(ReadyHint::kBackwardPriority, times) ==
+        " F0 F1 F2 B0 B1 B2 F3 B3");
+  CHECK(OrderOfFirst(ReadyHint::kForwardPriority, times) ==
+        " F0 F1 F2 F3 B0 B1 B2 B3");
+  CHECK(OrderOfFirst(ReadyHint::kBackwardForwardWeight, times) ==
+        " F0 F1 F2 B0 F3 B1 B2 B3 W0 W1 W2 W3");
 }
 
 TEST_CASE("readiness: F-priority runs every forward first") {
