@@ -23,6 +23,36 @@ constexpr int kMostStages = 4096;
 constexpr int kMostReplicas = 4096;
 constexpr int64_t kMostUnits = int64_t{1} << 40;
 
+// REQUIRES: replicas are checked.
+absl::Status CheckShares(const PipelineShape& shape) {
+  for (size_t s = 0; s < shape.shares.size(); ++s) {
+    const std::string who = absl::StrCat("schedule: stage ", s);
+    if (static_cast<int>(s) >= shape.stages()) {
+      return Mismatch("schedule", "the number of stages with shares",
+                      absl::StrCat(shape.shares.size()),
+                      absl::StrCat("at most ", shape.stages()));
+    }
+    if (shape.shares[s].empty()) continue;
+    if (static_cast<int>(shape.shares[s].size()) != shape.replicas[s]) {
+      return Mismatch(
+          who, "the number of shares", absl::StrCat(shape.shares[s].size()),
+          absl::StrCat(shape.replicas[s], ", one for each replica"));
+    }
+    int64_t sum = 0;
+    for (const int share : shape.shares[s]) {
+      if (share < 1) {
+        return Mismatch(who, "a share", absl::StrCat(share), "1 or more");
+      }
+      sum += share;
+    }
+    if (sum > kMostReplicas) {
+      return Mismatch(who, "the sum of the shares", absl::StrCat(sum),
+                      absl::StrCat("at most ", kMostReplicas));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckShape(const PipelineShape& shape) {
   if (shape.stages() < 1 || shape.stages() > kMostStages) {
     return Mismatch("schedule", "the number of stages",
@@ -36,6 +66,7 @@ absl::Status CheckShape(const PipelineShape& shape) {
                       absl::StrCat("1 to ", kMostReplicas));
     }
   }
+  RETURN_IF_ERROR(CheckShares(shape));
   if (shape.in_flight < 0) {
     return Mismatch("schedule", "in_flight", absl::StrCat(shape.in_flight),
                     "0 (NOAM) or more");
@@ -112,6 +143,12 @@ Program BuildRows(const ScheduleEntry& schedule, const Recipe& recipe,
       schedule.unit_is_microbatch && !segment.evaluation;
   program.shape = shape;
   program.segment = segment;
+  program.turns.resize(shape.replicas.size());
+  for (int s = 0; s < shape.stages(); ++s) {
+    if (shape.has_shares(StageId{s})) {
+      program.turns[s] = TurnsOf(shape, StageId{s});
+    }
+  }
   const ScheduleFn build = segment.evaluation ? &Evaluation : schedule.build;
   for (int s = 0; s < shape.stages(); ++s) {
     for (int q = 0; q < shape.replicas[s]; ++q) {

@@ -60,6 +60,11 @@ PipelineShape ShapeOf(const v1::Graph& graph, const v1::Plan& plan) {
   PipelineShape shape;
   for (const v1::PlanStage& stage : plan.stages()) {
     shape.replicas.push_back(stage.replicas());
+    // Another number of them than replicas is refused when it is compiled.
+    shape.shares.push_back(
+        stage.shares_size() == stage.replicas()
+            ? NormalShares(stage.shares())
+            : std::vector<int>(stage.shares().begin(), stage.shares().end()));
   }
   shape.edges = StageEdges(graph, plan);
   shape.in_flight = plan.in_flight();

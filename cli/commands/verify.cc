@@ -123,7 +123,8 @@ absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
   if (takes_microbatches && microbatches == 0) {
     // A minibatch that its parts divide: the next larger one.
     const int64_t first = pipeline->stages_size() > 0
-                              ? std::max(1, pipeline->stages(0).replicas())
+                              ? RoundUnits(pipeline->stages(0).replicas(),
+                                           pipeline->stages(0).shares())
                               : 1;
     const int64_t parts = std::max<int64_t>(1, batch->microbatches()) * first;
     batch->set_minibatch((batch->minibatch() + parts - 1) / parts * parts);

@@ -136,6 +136,78 @@ TEST_CASE("accumulation: groups of minibatches are updated together") {
   }
 }
 
+// By stage; a stage of which all are 1 has none in its plan.
+const std::vector<std::vector<std::vector<int>>> kShares = {
+    {{2, 1}},
+    {{2, 1}, {1}},
+    {{1}, {1, 2}},
+    {{3, 1}, {2, 3}},
+    {{1, 3, 2}, {1, 1}},
+    {{1}, {2, 1}, {1}},
+    {{1, 1}, {1}, {4, 2}}};
+
+LocalPipeline::Options CutWithShares(
+    const TestJob& job, const std::vector<std::vector<int>>& shares) {
+  std::vector<int> replicas;
+  for (const auto& stage : shares) {
+    replicas.push_back(static_cast<int>(stage.size()));
+  }
+  LocalPipeline::Options options =
+      job.Cut(static_cast<int>(shares.size()), replicas);
+  for (size_t s = 0; s < shares.size(); ++s) {
+    if (shares[s] == std::vector<int>(shares[s].size(), 1)) continue;
+    SetShares(&options.plan, static_cast<int>(s), shares[s]);
+  }
+  return options;
+}
+
+TEST_CASE("shares: a replay of the version log gives the same bits") {
+  for (TestJob job : AllTestJobs()) {
+    for (const std::vector<std::vector<int>>& shares : kShares) {
+      for (const int accumulate : {1, 2}) {
+        job.spec.mutable_batch()->set_accumulate(accumulate);
+        CAPTURE(job.name, shares, accumulate);
+        const LocalPipeline::Options options = CutWithShares(job, shares);
+        const LocalPipeline::Result result = RunWell(options);
+        const std::vector<Trace> traces = TracesOf(result);
+        CHECK(FirstBrokenPromise(traces) == "");
+        CheckSame(result, RunReplay(JobFor(options), traces));
+      }
+    }
+  }
+}
+
+TEST_CASE("shares: a flush is plain SGD over the same microbatches") {
+  for (const TestJob& plain : AllTestJobs()) {
+    for (const int microbatches : {1, 2}) {
+      const TestJob job = Flushing(plain, microbatches);
+      for (const std::vector<std::vector<int>>& shares : kShares) {
+        CAPTURE(job.name, microbatches, shares);
+        const LocalPipeline::Options options = CutWithShares(job, shares);
+        const LocalPipeline::Result result = RunWell(options);
+        CheckSame(result,
+                  RunPlain(JobFor(options), DrainsOf(TracesOf(result))));
+      }
+    }
+  }
+}
+
+TEST_CASE("shares: each replica runs its own, and all weigh by samples") {
+  const LocalPipeline::Options options = CutWithShares(MlpJob(), {{1}, {2, 1}});
+  const LocalPipeline::Result result = RunWell(options);
+  std::map<int, std::vector<int64_t>> units;  // of stage 1, by replica
+  for (const auto& [seat, records] : result.logs) {
+    if (seat.stage != StageId(1)) continue;
+    for (const OperationRecord& record : records) {
+      if (record.operation == 'B' && record.number < 9) {
+        units[seat.replica.value()].push_back(record.number);
+      }
+    }
+  }
+  CHECK(units[0] == std::vector<int64_t>{0, 2, 3, 5, 6, 8});
+  CHECK(units[1] == std::vector<int64_t>{1, 4, 7});
+}
+
 TEST_CASE(
     "a tensor that many stages read: its gradient does not depend on the cut") {
   // a is read by b, c, d and e, so that any order of additions but one shows:

@@ -31,7 +31,7 @@ int MicrobatchesOf(const v1::JobSpec& spec, const v1::Plan& plan) {
   }
   const int each =
       std::max<int>(1, static_cast<int>(spec.batch().microbatches()));
-  return each * plan.stages(0).replicas();
+  return each * RoundUnits(plan.stages(0).replicas(), plan.stages(0).shares());
 }
 
 RunFacts FactsOf(const v1::JobSpec& spec, const v1::Plan& plan,

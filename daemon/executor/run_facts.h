@@ -16,7 +16,7 @@ struct RunFacts {
   int64_t test_samples = 0;
   int64_t minibatch = 0;  // samples
   int microbatches = 1;   // of a minibatch, over all replicas
-  int accumulate = 1;     // minibatches of each replica per update
+  int accumulate = 1;     // rounds of minibatches per update
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
   int64_t label_elements = 1;  // numbers of one sample's label
@@ -36,8 +36,9 @@ struct RunFacts {
 // The minibatch that a unit of `program` belongs to.
 int64_t MinibatchOf(const Program& program, int64_t unit);
 
-// Microbatches of a minibatch over all replicas of stage 0:
-// batch.microbatches for each of them where the schedule is flush, else 1.
+// Microbatches of a minibatch over all replicas of stage 0: batch.microbatches
+// for each of them, or for each unit of a round where they have shares, if the
+// schedule is flush; else 1.
 int MicrobatchesOf(const v1::JobSpec& spec, const v1::Plan& plan);
 
 // REQUIRES: spec is valid, train_samples > 0.

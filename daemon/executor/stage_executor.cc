@@ -631,8 +631,8 @@ absl::Status StageExecutor::TakeCredits(int64_t unit) {
     return absl::OkStatus();
   }
   const StageId last(shape.stages() - 1);
-  const int64_t step = shape.replicas[0];
-  const int64_t window = kEvaluationWindow * shape.stages() * step;
+  const int64_t window =
+      kEvaluationWindow * shape.stages() * shape.round(StageId(0));
   const int64_t units = program_->segment.units();
   const auto take = [&](int64_t of) {
     return courier_.ReceiveCredit({last, program_->owner(last, of)},
@@ -641,10 +641,12 @@ absl::Status StageExecutor::TakeCredits(int64_t unit) {
   if (unit >= 0) {
     return unit < window ? absl::OkStatus() : take(unit - window);
   }
-  // The end: those that are still out.
-  const int64_t own = options_.seat.replica.value();
-  for (int64_t each = own; each < units; each += step) {
-    if (each + window >= units) RETURN_IF_ERROR(take(each));
+  // The end: those of our own that are still out.
+  for (int64_t each = std::max<int64_t>(0, units - window); each < units;
+       ++each) {
+    if (program_->owner(options_.seat.stage, each) == options_.seat.replica) {
+      RETURN_IF_ERROR(take(each));
+    }
   }
   return absl::OkStatus();
 }

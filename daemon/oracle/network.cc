@@ -13,7 +13,7 @@ namespace pipework {
 
 int Network::OwnerOf(int stage, int64_t unit) const {
   const int64_t number = is_flush_ ? unit % units_per_minibatch_ : unit;
-  return static_cast<int>(number % stages_[stage].replicas);
+  return stages_[stage].turns[number % units_per_round(stage)];
 }
 
 bool Network::HasVersion(int stage, int64_t version) const {

@@ -4,6 +4,8 @@
 // the network does the arithmetic in the order that the job defines:
 //
 //   gradient of a tensor   over the layers that read it, the last one first
+//   unit k                 on replica k mod r, or whose turn it is in the round
+//                          where the plan gives the replicas shares
 //   gradient of a weight   units in the order they are driven, per replica;
 //                          then replica 0, 1, ...; present ones only
 //   update                 gradient x 1 / (samples x label elements)
@@ -59,6 +61,11 @@ class Network {
 
   int stages() const { return static_cast<int>(stages_.size()); }
   int replicas(int stage) const { return stages_[stage].replicas; }
+  // Units after which it is replica 0's turn again: one for each replica, or
+  // its shares.
+  int64_t units_per_round(int stage) const {
+    return static_cast<int64_t>(stages_[stage].turns.size());
+  }
   // Units of a minibatch: microbatches where the schedule takes them.
   int64_t units_per_minibatch() const { return units_per_minibatch_; }
   bool is_flush() const { return is_flush_; }
@@ -116,6 +123,7 @@ class Network {
     int first_layer = 0;
     int end_layer = 0;
     int replicas = 1;
+    std::vector<int> turns;  // replica of each unit of a round
     std::vector<int> producers;
     std::vector<int> consumers;
     std::vector<Param> params;
@@ -153,7 +161,7 @@ class Network {
   Network(OracleJob job, GraphInfo info, std::unique_ptr<Backend> backend,
           std::unique_ptr<Optimizer> optimizer);
 
-  absl::Status BuildStage(int first_layer, int end_layer, int replicas);
+  absl::Status BuildStage(const v1::PlanStage& planned);
   absl::StatusOr<Tensor> Initial(int layer, const ParamSpec& spec);
   absl::StatusOr<Tensor> NewTensor(const Shape& shape);
   absl::StatusOr<Unit*> UnitOf(int64_t unit);

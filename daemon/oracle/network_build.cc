@@ -1,8 +1,10 @@
 // How a network is made: its stages, their tensors, which stages exchange some.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/oracle/network.h"
 #include "kernels/backend_registry.h"
 #include "kernels/optimizers/learning_rate.h"
@@ -13,17 +15,46 @@
 namespace pipework {
 namespace {
 
+// Far above what a plan has; keeps a round in memory.
+constexpr int kMostShare = 4096;
+
 bool IsFlush(const OracleJob& job) {
   const std::string& planned = job.plan.schedule();
   return (planned.empty() ? job.spec.pipeline().schedule() : planned) ==
          "flush";
 }
 
-// A flush takes batch.microbatches for each replica of the first stage.
+// The replica of each unit of a round, after one rule: a turn goes to the
+// replica that is furthest behind its share, the one with the smallest
+// (turns so far + 1/2) / share, and to the lower number where two are. Shares
+// count without what they have in common.
+std::vector<int> TurnsOf(const v1::PlanStage& stage) {
+  std::vector<int> shares(stage.shares().begin(), stage.shares().end());
+  if (shares.empty()) shares.assign(stage.replicas(), 1);
+  int common = 0;
+  for (const int share : shares) common = std::gcd(common, share);
+  int units = 0;
+  for (int& share : shares) units += share /= common;
+  std::vector<int> had(shares.size(), 0);
+  std::vector<int> turns;
+  while (static_cast<int>(turns.size()) < units) {
+    size_t next = 0;
+    for (size_t q = 1; q < shares.size(); ++q) {
+      const int64_t own = (2 * int64_t{had[q]} + 1) * shares[next];
+      const int64_t best = (2 * int64_t{had[next]} + 1) * shares[q];
+      if (own < best) next = q;
+    }
+    ++had[next];
+    turns.push_back(static_cast<int>(next));
+  }
+  return turns;
+}
+
+// A flush takes batch.microbatches for each unit of a round of the first stage.
 int64_t UnitsPerMinibatch(const OracleJob& job) {
   if (!IsFlush(job)) return 1;
   return std::max<int64_t>(1, job.spec.batch().microbatches()) *
-         job.plan.stages(0).replicas();
+         static_cast<int64_t>(TurnsOf(job.plan.stages(0)).size());
 }
 
 int64_t TotalSteps(const OracleJob& job) {
@@ -45,6 +76,16 @@ absl::Status CheckJob(const OracleJob& job, const GraphInfo& info) {
                                    stage.end_layer() - 1, " on ",
                                    stage.replicas(), " replicas"),
                       absl::StrCat("one that begins at layer ", next));
+    }
+    const bool whole =
+        std::all_of(stage.shares().begin(), stage.shares().end(),
+                    [](int share) { return share > 0 && share <= kMostShare; });
+    if (!stage.shares().empty() &&
+        (stage.shares_size() != stage.replicas() || !whole)) {
+      return Mismatch(
+          "oracle: plan", "the shares of a stage",
+          absl::StrJoin(stage.shares(), ","),
+          absl::StrCat(stage.replicas(), " numbers, each 1 to ", kMostShare));
     }
     next = stage.end_layer();
   }
@@ -82,8 +123,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(OracleJob job) {
       new Network(std::move(job), std::move(info), std::move(backend),
                   std::move(optimizer)));
   for (const v1::PlanStage& stage : plan.stages()) {
-    RETURN_IF_ERROR(network->BuildStage(stage.first_layer(), stage.end_layer(),
-                                        stage.replicas()));
+    RETURN_IF_ERROR(network->BuildStage(stage));
   }
 
   // Which stages exchange tensors.
@@ -142,12 +182,15 @@ absl::StatusOr<Tensor> Network::Initial(int layer, const ParamSpec& spec) {
   return tensor;
 }
 
-absl::Status Network::BuildStage(int first_layer, int end_layer, int replicas) {
+absl::Status Network::BuildStage(const v1::PlanStage& planned) {
+  const int first_layer = planned.first_layer();
+  const int end_layer = planned.end_layer();
   Stage stage;
   stage.first_layer = first_layer;
   stage.end_layer = end_layer;
-  stage.replicas = replicas;
-  stage.members.resize(replicas);
+  stage.replicas = planned.replicas();
+  stage.turns = TurnsOf(planned);
+  stage.members.resize(stage.replicas);
   TensorList weights;
   for (int i = first_layer; i < end_layer; ++i) {
     const v1::Layer& layer = job_.graph.layers(i);

@@ -22,10 +22,10 @@ bool EndsGroup(const Network& network, int s, int64_t unit, int64_t first,
   const int64_t per_minibatch = network.units_per_minibatch();
   if (unit + 1 == end * per_minibatch) return true;
   // A flush updates after whole minibatches; else a group has `accumulate`
-  // units of each replica.
+  // rounds of all replicas.
   const int64_t group = network.is_flush()
                             ? network.accumulate() * per_minibatch
-                            : network.accumulate() * network.replicas(s);
+                            : network.accumulate() * network.units_per_round(s);
   return (unit - first * per_minibatch + 1) % group == 0;
 }
 

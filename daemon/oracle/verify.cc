@@ -79,11 +79,13 @@ absl::StatusOr<v1::Verification> RunOracle(const v1::OracleRequest& request) {
   out.set_schedule(request.plan().schedule());
   out.set_weights(request.plan().weights());
   out.set_steps(request.steps());
-  out.set_replicas(
-      absl::StrJoin(request.plan().stages(), ",",
-                    [](std::string* text, const v1::PlanStage& stage) {
-                      absl::StrAppend(text, stage.replicas());
-                    }));
+  out.set_replicas(absl::StrJoin(
+      request.plan().stages(), ",",
+      [](std::string* text, const v1::PlanStage& stage) {
+        absl::StrAppend(text, stage.replicas());
+        if (stage.shares().empty()) return;
+        absl::StrAppend(text, " (", absl::StrJoin(stage.shares(), ":"), ")");
+      }));
 
   const bool plain = IsPlain(request);
   out.set_oracle(plain ? "plain" : "replay");

@@ -175,16 +175,17 @@ int64_t Conductor::StopUnit(const Program& program, int64_t started) const {
   if (program.unit_is_microbatch) {
     group = accumulate * program.segment.microbatches;
   } else {
-    for (const int replicas : shape.replicas) {
-      group = std::lcm(group, accumulate * replicas);
+    for (int s = 0; s < shape.stages(); ++s) {
+      group = std::lcm(group, accumulate * shape.round(StageId(s)));
+      if (group >= program.segment.units()) return kNoStop;
     }
   }
   // The other replicas of stage 0 are at most an update and what may be in
   // flight ahead, and hear of the stop as much later.
   int64_t margin = 1;
   if (shape.replicas[0] > 1) {
-    margin = 2 * shape.replicas[0] *
-             (Warmup(shape, StageId(0)) + 2 * accumulate + 2);
+    const int64_t round = shape.round(StageId(0));
+    margin = 2 * round * (Lead(shape, StageId(0)) / round + 2 * accumulate + 2);
     if (program.unit_is_microbatch) {
       margin = 2 * accumulate * program.segment.microbatches;
     }
@@ -311,14 +312,14 @@ void Conductor::FinishEpoch() {
 // state: without the fill of a segment and without its drain.
 void Conductor::Measure(const StageExecutor::Outcome& leader) {
   const std::vector<double>& ends = leader.backward_ends;
-  const int64_t replicas = options_.shape.replicas[0];
   // Backwards of this seat that make up `minibatches`.
-  int64_t stride = 1;
-  double minibatches = static_cast<double>(replicas);
+  const int64_t round = options_.shape.round(StageId(0));
+  int64_t stride = options_.shape.share(StageId(0), ReplicaId(0));
+  double minibatches = static_cast<double>(round);
   int64_t begin = leader.fill;
   int64_t end = static_cast<int64_t>(ends.size()) - leader.drain;
   if (options_.facts.microbatches > 1 || leader.flushes) {
-    stride = (options_.facts.microbatches + replicas - 1) / replicas;
+    stride = (options_.facts.microbatches + round - 1) / round * stride;
     minibatches = 1;
     // The bubble of a flush is part of every step.
     begin = stride - 1;

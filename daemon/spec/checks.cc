@@ -25,6 +25,7 @@ constexpr int64_t kMostBatch = 1 << 20;
 constexpr int64_t kMostEpochs = 1'000'000'000;
 constexpr int64_t kMostSteps = 1'000'000'000'000'000;
 constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMostShares = 64;  // of a stage, together
 constexpr size_t kLongestName = 100;
 constexpr int64_t kLeastSeconds = 10;
 
@@ -429,22 +430,48 @@ class Checker {
         Skip("batch.minibatch")) {
       return;
     }
-    const int64_t replicas =
-        spec_.pipeline().stages().empty()
-            ? 1
-            : std::max(1, spec_.pipeline().stages(0).replicas());
-    const int64_t parts = batch.microbatches() * replicas;
+    int64_t round = 1;  // of the first stage
+    bool has_shares = false;
+    if (!spec_.pipeline().stages().empty()) {
+      const v1::StageSpec& first = spec_.pipeline().stages(0);
+      round = RoundUnits(first.replicas(), first.shares());
+      has_shares = round != std::max(1, first.replicas());
+    }
+    const int64_t parts = batch.microbatches() * round;
     if (batch.minibatch() % parts == 0) return;
-    if (replicas == 1) {
+    if (round == 1) {
       Add(field, absl::StrCat(batch.microbatches()),
           absl::StrCat("a divisor of minibatch ", batch.minibatch()),
           "minibatch = microbatch x microbatches");
     } else {
       Add(field,
-          absl::StrCat(batch.microbatches(), " x ", replicas,
-                       " replicas of the first stage = ", parts),
+          absl::StrCat(batch.microbatches(), " x ", round,
+                       has_shares ? ", the shares of the first stage = "
+                                  : " replicas of the first stage = ",
+                       parts),
           absl::StrCat("a divisor of minibatch ", batch.minibatch()),
-          "minibatch = microbatch x microbatches x replicas");
+          has_shares ? "minibatch = microbatch x microbatches x shares"
+                     : "minibatch = microbatch x microbatches x replicas");
+    }
+  }
+
+  void CheckShares(const v1::StageSpec& stage, const std::string& field) {
+    if (stage.shares().empty()) return;
+    int64_t sum = 0;
+    bool good = true;
+    for (int q = 0; q < stage.shares_size(); ++q) {
+      const std::string at = IndexField(field, q);
+      Range(at, stage.shares(q), 1, kMostShares);
+      good = good && stage.shares(q) > 0 && !Skip(at);
+      sum += stage.shares(q);
+    }
+    if (stage.shares_size() != stage.replicas()) {
+      Add(field, absl::StrCat(stage.shares_size(), " shares"),
+          absl::StrCat(stage.replicas(), ", one for each replica"));
+    } else if (good && sum > kMostShares) {
+      Add(field, absl::StrCat("shares that add up to ", sum),
+          absl::StrCat("at most ", kMostShares, " units in a round"),
+          "the shares of two replicas may be 2, 1 or 3, 2");
     }
   }
 
@@ -464,6 +491,7 @@ class Checker {
         Add(JoinField(at, "layers"), "empty", "at least one layer");
       }
       Range(JoinField(at, "replicas"), stage.replicas(), 1, 4096);
+      CheckShares(stage, JoinField(at, "shares"));
       for (int d = 0; d < stage.devices_size(); ++d) {
         const std::string field = IndexField(JoinField(at, "devices"), d);
         const std::string& device = stage.devices(d);

@@ -93,7 +93,8 @@ std::string TypeOf(const FieldDescriptor* field, const std::string& path) {
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return "a number";
     default:
-      return "a whole number";
+      return field->is_repeated() ? "a list of whole numbers"
+                                  : "a whole number";
   }
 }
 

@@ -172,12 +172,16 @@ class TreeReader {
   void ReadList(const YamlNode& node, Message* message,
                 const FieldDescriptor* type, const std::string& field) {
     const bool of_words = type->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    const bool of_numbers = type->cpp_type() == FieldDescriptor::CPPTYPE_INT32;
     if (of_words && node.is_scalar()) {
       AddWord(node, message, type, field);
       return;
     }
     if (!node.is_list()) {
-      Wrong(field, node, of_words ? "a word or a list of words" : "a list");
+      Wrong(field, node,
+            of_words     ? "a word or a list of words"
+            : of_numbers ? "a list of whole numbers"
+                         : "a list");
       return;
     }
     for (size_t i = 0; i < node.children.size(); ++i) {
@@ -186,6 +190,8 @@ class TreeReader {
       (*lines_)[at] = element.line;
       if (of_words) {
         AddWord(element, message, type, at);
+      } else if (of_numbers) {
+        AddNumber(element, message, type, at);
       } else {
         ReadMessage(element,
                     message->GetReflection()->AddMessage(message, type), at);
@@ -198,6 +204,24 @@ class TreeReader {
     // Kept in any case, so that the indexes of those that follow stay.
     if (!node.is_scalar() || node.text.empty()) Wrong(field, node, "a word");
     message->GetReflection()->AddString(message, type, node.text);
+  }
+
+  void AddNumber(const YamlNode& node, Message* message,
+                 const FieldDescriptor* type, const std::string& field) {
+    int64_t value = 0;
+    ScalarError error;
+    if (!IsPlain(node) || !ParseWhole(node.text, &value, &error)) {
+      Wrong(field, node,
+            error.expected.empty() ? "a whole number" : error.expected,
+            error.hint.empty() ? Unquote(node) : error.hint);
+    } else if (value < std::numeric_limits<int32_t>::min() ||
+               value > std::numeric_limits<int32_t>::max()) {
+      Wrong(field, node, "a whole number below 2^31");
+      value = 0;
+    }
+    // Kept in any case, as a word is.
+    message->GetReflection()->AddInt32(message, type,
+                                       static_cast<int32_t>(value));
   }
 
   void ReadScalar(const YamlNode& node, Message* message,

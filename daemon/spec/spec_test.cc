@@ -426,6 +426,50 @@ TEST_CASE("spec: minibatch = microbatch x microbatches x replicas") {
             .problems.empty());
 }
 
+TEST_CASE("spec: shares are one for each replica, positive and few") {
+  const auto stages = [](const std::string& first) {
+    return Parse(kGood, {"pipeline.stages=[{layers: flatten..relu1, " + first +
+                         "}, {layers: fc2..loss}]"});
+  };
+  const ParsedSpec good = stages("replicas: 2, shares: [2, 1]");
+  REQUIRE(good.problems.empty());
+  CHECK(good.spec.pipeline().stages(0).shares_size() == 2);
+  CHECK(good.spec.pipeline().stages(0).shares(0) == 2);
+  CHECK_THAT(SpecToYaml(good.spec), Contains("shares: [2, 1]"));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [2]")),
+             Contains("pipeline.stages[0].shares: 1 shares / 2, one for each "
+                      "replica"));
+  CHECK_THAT(OneProblem(stages("shares: [2, 1]")),
+             Contains("2 shares / 1, one for each replica"));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [2, 0]")),
+             Contains("pipeline.stages[0].shares[1]: 0 / "));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [-1, 3]")),
+             Contains("pipeline.stages[0].shares[0]: -1 / "));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [40, 25]")),
+             Contains("shares that add up to 65 / at most 64"));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: 3")),
+             Contains("pipeline.stages[0].shares: 3 / a list of whole "
+                      "numbers"));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [2, x]")),
+             Contains("pipeline.stages[0].shares[1]"));
+  CHECK_THAT(OneProblem(stages("replicas: 2, shares: [2, 9999999999]")),
+             Contains("below 2^31"));
+}
+
+TEST_CASE("spec: with shares a minibatch splits into their sum") {
+  const auto with = [](const std::string& microbatches) {
+    return Parse(kGood,
+                 {"pipeline.schedule=flush", "batch.minibatch=24",
+                  "batch.microbatches=" + microbatches,
+                  "pipeline.stages=[{layers: flatten..relu1, replicas: 2, "
+                  "shares: [4, 2]}, {layers: fc2..loss}]"});
+  };
+  CHECK(with("4").problems.empty());
+  CHECK_THAT(OneProblem(with("6")),
+             Contains("6 x 3, the shares of the first stage = 18 / a divisor "
+                      "of minibatch 24"));
+}
+
 TEST_CASE("spec: layers are checked by name, type and wiring") {
   const auto layers = [](const std::string& list) {
     return OneProblem(Parse(With("model: {name: mlp, args: {hidden: [16]}}",

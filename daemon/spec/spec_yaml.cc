@@ -175,6 +175,9 @@ class Writer {
           const auto& arg = static_cast<const v1::Arg&>(
               reflection->GetRepeatedMessage(message, field, j));
           parts.push_back(absl::StrCat(Word(arg.name()), ": ", ArgValue(arg)));
+        } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+          parts.push_back(
+              absl::StrCat(reflection->GetRepeatedInt32(message, field, j)));
         } else {
           parts.push_back(
               Word(reflection->GetRepeatedString(message, field, j)));

@@ -109,6 +109,12 @@ TestJob Flushing(TestJob job, int microbatches) {
   return job;
 }
 
+void SetShares(v1::Plan* plan, int stage, const std::vector<int>& shares) {
+  v1::PlanStage* planned = plan->mutable_stages(stage);
+  PIPE_CHECK(static_cast<int>(shares.size()) == planned->replicas());
+  for (const int share : shares) planned->add_shares(share);
+}
+
 std::vector<std::string> DifferentTensors(
     const std::map<std::string, std::vector<float>>& a,
     const std::map<std::string, std::vector<float>>& b) {

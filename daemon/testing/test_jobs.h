@@ -10,6 +10,7 @@
 #include "daemon/testing/local_pipeline.h"
 #include "proto/graph.pb.h"
 #include "proto/job.pb.h"
+#include "proto/plan.pb.h"
 
 namespace pipework {
 
@@ -37,6 +38,9 @@ std::vector<TestJob> AllTestJobs();
 // The job under schedule flush with so many microbatches in a minibatch (of
 // each replica of the first stage).
 TestJob Flushing(TestJob job, int microbatches);
+
+// Gives the replicas of stage `stage` of a plan these shares.
+void SetShares(v1::Plan* plan, int stage, const std::vector<int>& shares);
 
 // Names of the tensors whose bits differ, or that only one has.
 std::vector<std::string> DifferentTensors(

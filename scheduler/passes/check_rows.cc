@@ -23,6 +23,7 @@ class RowReader {
         policy_(policy),
         row_(row),
         own_(Owned()),
+        warmup_(Warmup(program.shape, row.stage, row.replica)),
         newest_(program.segment.first_version(row.stage)) {
     for (const StageEdge& edge : edges) {
       if (edge.to == row.stage) {
@@ -151,7 +152,7 @@ class RowReader {
     if (!evaluation) {
       reads_.push_back(version.value());
       ++held_[version.value()];
-      const size_t limit = Warmup(program_.shape, row_.stage) + 1;
+      const size_t limit = warmup_ + 1;
       if (forwards_ - backwards_ > limit) {
         --at_;
         return Refuse(absl::StrCat("has ", forwards_ - backwards_,
@@ -281,6 +282,7 @@ class RowReader {
   std::vector<StageId> gradient_to_;
   std::vector<StageId> gradient_from_;
   const std::vector<int64_t> own_;  // units, ascending
+  const size_t warmup_;
   size_t at_ = 0;
   size_t forwards_ = 0;
   size_t backwards_ = 0;

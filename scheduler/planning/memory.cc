@@ -38,8 +38,12 @@ Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage) {
   holds.versions = (*policy)->MostVersions(shape, stage, work.accumulate);
   holds.activations = Warmup(shape, stage) + 1;
   if (work.unit_is_microbatch) {
-    const int replicas = shape.replicas[stage.value()];
-    const int own = (work.microbatches + replicas - 1) / replicas;
+    const int round = shape.round(stage);
+    int share = 1;  // the largest
+    for (int q = 0; q < shape.replicas[stage.value()]; ++q) {
+      share = std::max(share, shape.share(stage, ReplicaId{q}));
+    }
+    const int own = (work.microbatches + round - 1) / round * share;
     holds.activations = std::min(holds.activations, own);
   }
   return holds;

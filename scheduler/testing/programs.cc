@@ -49,6 +49,39 @@ void ForEachShape(int stages, int most,
   }
 }
 
+void ForEachShares(int stages, int most, int most_share,
+                   const std::function<void(const PipelineShape&)>& body) {
+  // What one stage may be.
+  std::vector<std::vector<int>> kinds;
+  for (int r = 1; r <= most; ++r) {
+    std::vector<int> shares(r, 1);
+    while (true) {
+      const std::vector<int> normal = NormalShares(shares);
+      if (normal == shares) kinds.push_back(shares);
+      if (normal.empty() && shares[0] == 1) kinds.push_back(shares);
+      int digit = r - 1;
+      while (digit >= 0 && shares[digit] == most_share) shares[digit--] = 1;
+      if (digit < 0) break;
+      ++shares[digit];
+    }
+  }
+  for (int n = 1; n <= stages; ++n) {
+    std::vector<size_t> at(n, 0);
+    while (true) {
+      PipelineShape shape;
+      for (const size_t kind : at) {
+        shape.replicas.push_back(static_cast<int>(kinds[kind].size()));
+        shape.shares.push_back(NormalShares(kinds[kind]));
+      }
+      body(shape);
+      int digit = n - 1;
+      while (digit >= 0 && at[digit] + 1 == kinds.size()) at[digit--] = 0;
+      if (digit < 0) break;
+      ++at[digit];
+    }
+  }
+}
+
 std::string RowText(const Program& program, int stage, int replica) {
   std::string text;
   for (const Action& action :

@@ -26,6 +26,11 @@ Program MustCompile(const std::string& schedule, const PipelineShape& shape,
 void ForEachShape(int stages, int most,
                   const std::function<void(const PipelineShape&)>& body);
 
+// The same with every vector of shares 1..most_share that have nothing in
+// common; stages whose shares are alike have no entry.
+void ForEachShares(int stages, int most, int most_share,
+                   const std::function<void(const PipelineShape&)>& body);
+
 // "F0 >F0 B0 ..." of one row, all actions.
 std::string RowText(const Program& program, int stage, int replica = 0);
 

@@ -88,6 +88,24 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("policy: what it keeps is enough where replicas have shares") {
+  ForEachPair([](const ScheduleEntry& schedule, const Policy& policy) {
+    testing::ForEachShares(2, 3, 3, [&](PipelineShape shape) {
+      for (const int in_flight : {0, 4}) {
+        shape.in_flight = in_flight;
+        const Program program =
+            MustCompile(std::string(schedule.name), shape,
+                        SegmentOf(24, schedule.unit_is_microbatch ? 5 : 1));
+        for (const Row& row : program.rows) {
+          CAPTURE(shape.replicas, shape.shares, in_flight, row.stage.value());
+          CHECK(MostHeld(row, policy, 0) <=
+                policy.MostVersions(shape, row.stage, 1));
+        }
+      }
+    });
+  });
+}
+
 TEST_CASE(
     "policy: the number of versions that it says is reached in a long run") {
   ForEachPair([](const ScheduleEntry& schedule, const Policy& policy) {
