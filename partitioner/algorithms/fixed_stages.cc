@@ -73,11 +73,6 @@ class Recurrence {
         spare_(M_ - K_),
         limit_(limit * kRounding),
         cells_(static_cast<size_t>(N_ + 1) * (K_ + 1) * (spare_ + 1)) {
-    int before = 0;
-    for (const int replicas : input.replicas) {
-      pinned_before_.push_back(before);
-      before += replicas;
-    }
     for (int j = 0; j <= N_; ++j) {
       fewest_.push_back(Needed(0, j));
       most_.push_back(M_ - Needed(j, N_));
@@ -128,7 +123,7 @@ class Recurrence {
     if (s == 0) {
       const int k = 1;
       if (K_ == 1 && j < N_) return;
-      if (!Pinned(k, 0, m)) return;
+      if (!Pinned(k, m)) return;
       const int idle = input_.fewer_workers ? spare_ + 1 - m : 0;
       for (int before = 0; before <= idle; ++before) {
         const Cell cell = {t, t * t, size * size, 0, m};
@@ -146,7 +141,7 @@ class Recurrence {
       for (int k = std::max(k_first, left + m - spare_);
            k <= std::min(k_last, left + 1); ++k) {
         const Cell& before = A(k - 1, s, left);
-        if (before.m == 0 || !Pinned(k, left, m)) continue;
+        if (before.m == 0 || !Pinned(k, m)) continue;
         const Cell cell = {std::max({before.seconds, cut, t}),
                            before.squares + t * t, before.layers + size * size,
                            s, m};
@@ -159,9 +154,8 @@ class Recurrence {
     }
   }
 
-  bool Pinned(int k, int before, int m) const {
-    return input_.replicas.empty() ||
-           (input_.replicas[k - 1] == m && pinned_before_[k - 1] == before);
+  bool Pinned(int k, int m) const {
+    return input_.replicas.empty() || input_.replicas[k - 1] == m;
   }
 
   bool Fits(int i, int j, int m, int before) const {
@@ -189,9 +183,8 @@ class Recurrence {
   const int M_;
   const int spare_;  // workers beyond one for each stage
   const double limit_;
-  std::vector<int> pinned_before_;  // workers before each stage
-  std::vector<int> fewest_;         // workers that can make each state
-  std::vector<int> most_;           // and that leave enough for the rest
+  std::vector<int> fewest_;  // workers that can make each state
+  std::vector<int> most_;    // and that leave enough for the rest
   std::vector<Cell> cells_;
 };
 

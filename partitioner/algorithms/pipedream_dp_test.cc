@@ -165,6 +165,62 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("pipedream_dp: memory on three levels equals brute force") {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    PartitionInput input =
+        seed % 2 == 0
+            ? testing::RandomInput(seed, 4, 2, *FindCostModel("pipework"))
+            : testing::RandomGraphInput(seed, 3, 2, *FindCostModel("pipework"));
+    // The outermost replicates for nothing, the one below had better not.
+    input.levels.push_back({2, {1, 0.125}});
+    input.levels.push_back({2 + static_cast<int>(seed / 2 % 2), {100, 0}});
+    // Depends on what lies before alone, or on all three together.
+    input.fits = testing::RandomFits(seed);
+    if (seed % 3 == 0) {
+      input.fits = [seed](int first, int last, int before, int replicas) {
+        return (first + 2 * last + 3 * before + replicas + seed) % 4 != 0;
+      };
+    }
+    CAPTURE(seed);
+    CheckBest(input);
+  }
+}
+
+// The partition that sets the limit is here the best one itself, and the outer
+// levels replicate whatever the innermost one does.
+TEST_CASE("pipedream_dp: many equal layers are spread evenly") {
+  for (const std::vector<int>& components :
+       std::vector<std::vector<int>>{{4}, {2, 2}, {4, 2}, {2, 4}, {2, 2, 2}}) {
+    PartitionInput input =
+        testing::RandomInput(1, 64, 1, *FindCostModel("paper"));
+    input.layer_seconds.assign(64, 0.75);
+    input.weight_bytes.assign(64, 1e9);
+    input.cut_bytes.assign(64, 0);
+    input.levels.clear();
+    for (const int m : components) {
+      input.levels.push_back({m, {input.levels.empty() ? 1e3 : 0.0, 0}});
+    }
+    const absl::StatusOr<Partition> partition = PipedreamDp(input);
+    REQUIRE(partition.ok());
+    CHECK(partition->seconds == 64 * 0.75 / input.workers());
+    CHECK(static_cast<int>(partition->workers.size()) == components[0]);
+    CHECK(Text(partition->workers) ==
+          Text(testing::PlainRecurrences(input).workers));
+  }
+}
+
+TEST_CASE("pipedream_dp: few stages count before few workers") {
+  PartitionInput input =
+      testing::RandomInput(1, 3, 4, *FindCostModel("pipework"));
+  input.layer_seconds = {2.1, 1.1, 1.1};
+  input.weight_bytes = {100, 1.5, 1.5};
+  input.cut_bytes = {0, 0, 0};
+  input.levels[0].link = {1, 0};
+  input.fewer_workers = true;
+  // Three stages on three workers are as fast.
+  CHECK(Text(PipedreamDp(input)->workers) == "(0,0)x1 (1,2)x3 ");
+}
+
 TEST_CASE("pipedream_dp: between equal partitions fewer workers win") {
   PartitionInput input = testing::RandomInput(1, 2, 4, *FindCostModel("paper"));
   input.layer_seconds = {0, 0};
