@@ -7,16 +7,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "proto/status_macros.h"
+#include "scheduler/passes/channel.h"
 #include "scheduler/passes/check_times.h"
 #include "scheduler/passes/link_queues.h"
 #include "scheduler/passes/validate.h"
+#include "scheduler/passes/work_tables.h"
 
 namespace pipework {
 namespace {
-
-double At(const std::vector<double>& list, size_t index) {
-  return list.empty() ? 0 : list[index];
-}
 
 bool IsSpan(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
@@ -31,122 +29,6 @@ bool IsReceive(ActionKind kind) {
 bool IsSend(ActionKind kind) {
   return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
 }
-
-// Seconds of every compute action, by stage and chunk, looked up once.
-class WorkTable {
- public:
-  WorkTable(const Program& program, const ActionTimes& times, int chunks)
-      : chunks_(chunks) {
-    const int stages = program.shape.stages();
-    for (int s = 0; s < stages; ++s) {
-      for (int c = 0; c < chunks_; ++c) {
-        double share = 1.0 / chunks_;
-        if (!times.chunk_shares.empty()) {
-          const std::vector<double>& shares = times.chunk_shares[s];
-          share = c < static_cast<int>(shares.size()) ? shares[c] : 0;
-        }
-        forward_.push_back(At(times.forward_seconds, s) * share);
-        backward_.push_back(At(times.backward_seconds, s) * share);
-        weight_.push_back(At(times.weight_gradient_seconds, s) * share);
-      }
-      update_.push_back(At(times.update_seconds, s));
-    }
-  }
-
-  double Seconds(int stage, const Action& action) const {
-    switch (action.kind) {
-      case ActionKind::kForward:
-      case ActionKind::kEvaluate:
-        return forward_[stage * chunks_ + action.chunk];
-      case ActionKind::kBackward:
-        return backward_[stage * chunks_ + action.chunk];
-      case ActionKind::kWeightGradient:
-        return weight_[stage * chunks_ + action.chunk];
-      case ActionKind::kUpdate:
-        return update_[stage];
-      default:
-        return 0;
-    }
-  }
-
- private:
-  const int chunks_;
-  std::vector<double> forward_;
-  std::vector<double> backward_;
-  std::vector<double> weight_;
-  std::vector<double> update_;
-};
-
-// Entries of lists by edge, between any two stages, in either direction.
-class EdgeTable {
- public:
-  explicit EdgeTable(const PipelineShape& shape) : of_stage_(shape.stages()) {
-    const std::vector<StageEdge> edges = EdgesOf(shape);
-    for (size_t i = 0; i < edges.size(); ++i) {
-      const int from = edges[i].from.value();
-      const int to = edges[i].to.value();
-      of_stage_[from].emplace_back(to, static_cast<int>(i));
-      if (to != from) of_stage_[to].emplace_back(from, static_cast<int>(i));
-    }
-  }
-
-  // Where there is no edge, as from the last stage to the next chunk of the
-  // first, the largest entry.
-  double Of(const std::vector<double>& list, int stage, int peer) const {
-    if (list.empty()) return 0;
-    for (const auto& [other, edge] : of_stage_[stage]) {
-      if (other == peer) return list[edge];
-    }
-    return *std::max_element(list.begin(), list.end());
-  }
-
- private:
-  std::vector<std::vector<std::pair<int, int>>> of_stage_;
-};
-
-// Messages of one kind from one stage to another that have not been taken,
-// oldest first, and who waits for one. A row nearly always takes the oldest.
-struct Channel {
-  struct Pending {
-    int64_t number;
-    int chunk;
-    double arrival;
-  };
-  struct Waiting {
-    int64_t number;
-    int chunk;
-    size_t row;
-  };
-  int from = 0;
-  ActionKind kind = ActionKind::kSendForward;
-  std::vector<Pending> pending;  // from `head` on
-  size_t head = 0;
-  std::vector<Waiting> waiting;
-
-  Pending* Find(int64_t number, int chunk) {
-    for (size_t i = head; i < pending.size(); ++i) {
-      if (pending[i].number == number && pending[i].chunk == chunk) {
-        return &pending[i];
-      }
-    }
-    return nullptr;
-  }
-
-  void Take(Pending* taken) {
-    const size_t index = taken - pending.data();
-    if (index != head) {
-      pending.erase(pending.begin() + index);
-      return;
-    }
-    if (++head == pending.size()) {
-      pending.clear();
-      head = 0;
-    } else if (head >= 64 && 2 * head > pending.size()) {
-      pending.erase(pending.begin(), pending.begin() + head);
-      head = 0;
-    }
-  }
-};
 
 class Simulation {
  public:
@@ -509,8 +391,8 @@ class Simulation {
     meetings[at].rows.push_back(index);
     const size_t replicas = program_.shape.replicas[own];
     if (meetings[at].rows.size() < replicas) return true;
-    meetings[at].end = now_ + At(times_.all_reduce_seconds, own);
-    const double bytes = At(times_.network.all_reduce_bytes, own);
+    meetings[at].end = now_ + EntryOf(times_.all_reduce_seconds, own);
+    const double bytes = EntryOf(times_.network.all_reduce_bytes, own);
     if (times_.network.empty() || bytes == 0 || replicas == 1) {
       EndMeeting(own, at);
       return true;
