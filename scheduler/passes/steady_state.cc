@@ -44,8 +44,9 @@ int64_t Round(const Program& program) {
       program.segment.evaluation ? 1 : program.segment.accumulate;
   if (program.unit_is_microbatch) return accumulate;
   int64_t round = accumulate;
-  for (const int r : program.shape.replicas) {
-    round = std::min(kLongestRound, std::lcm(round, r * accumulate));
+  for (int s = 0; s < program.shape.stages(); ++s) {
+    const int64_t units = program.shape.round(StageId{s});
+    round = std::min(kLongestRound, std::lcm(round, units * accumulate));
   }
   return round;
 }
