@@ -17,6 +17,11 @@
 //                ring     = 2 (m - 1) (l + W / (m B))
 //                messages = 2 (l + a_in / B) + 2 (l + a_out / B), each only
 //                           where a > 0
+//   public_code  as the published optimizer works: weights go to a parameter
+//              server and back, after computing, once in m minibatches; cuts
+//              cost nothing (algorithms/public_code.h has what else it does)
+//                T = 1/m (compute + 4 (m - 1) W / (m B))
+//                C = 0
 //
 // a counts every tensor alive across the cut, so one that skips stages is
 // charged to each stage that it passes, though it goes from its maker to its
@@ -63,6 +68,17 @@ class PipeworkModel final : public CostModel {
   double CutSeconds(double, const Link&) const override { return 0; }
 };
 
+class PublicCodeModel final : public CostModel {
+ public:
+  double StageSeconds(const StageLoad& load, int m,
+                      const Link& link) const override {
+    const double sync =
+        LinkSeconds(4.0 * (m - 1) * load.weight_bytes / m, link);
+    return (load.compute_seconds + sync) / m;
+  }
+  double CutSeconds(double, const Link&) const override { return 0; }
+};
+
 const CostModel* Paper() {
   static const PaperModel model;
   return &model;
@@ -73,9 +89,15 @@ const CostModel* Pipework() {
   return &model;
 }
 
+const CostModel* PublicCode() {
+  static const PublicCodeModel model;
+  return &model;
+}
+
 constexpr CostModelEntry kCostModels[] = {
     {"pipework", "as our executors work", &Pipework},
     {"paper", "as the PipeDream paper prints it", &Paper},
+    {"public_code", "as the published optimizer works", &PublicCode},
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ struct CostModelEntry {
   const CostModel* (*get)();
 };
 
-// paper, pipework.
+// pipework, paper, public_code.
 std::vector<std::string> CostModelNames();
 
 // Lives as long as the process. NotFound lists the known ones.

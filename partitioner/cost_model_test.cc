@@ -74,6 +74,15 @@ TEST_CASE("cost model: no stage is faster than its share of computing") {
   }
 }
 
+TEST_CASE("cost model: public_code adds a parameter server's traffic") {
+  const CostModel& code = **FindCostModel("public_code");
+  const Link link{10, 1};
+  CHECK(code.StageSeconds(Load(12, 100, 5, 5), 1, link) == 12);
+  // (12 + 4 (m - 1) W / (m B)) / m
+  CHECK(code.StageSeconds(Load(12, 90), 3, link) == Approx((12 + 24) / 3.0));
+  CHECK(code.CutSeconds(50, link) == 0);
+}
+
 TEST_CASE("cost model: a ring of one costs nothing, and bytes come by halves") {
   CHECK(RingSeconds(1e9, 1, {1, 1}) == 0);
   CHECK(RingSeconds(100, 2, {10, 0}) == 10);
@@ -82,7 +91,8 @@ TEST_CASE("cost model: a ring of one costs nothing, and bytes come by halves") {
 
 TEST_CASE("cost model: an unknown name lists the known ones") {
   CHECK(FindCostModel("magic").status().message() ==
-        "cost model \"magic\" is not known; known models: pipework, paper");
+        "cost model \"magic\" is not known; known models: pipework, paper, "
+        "public_code");
 }
 
 }  // namespace

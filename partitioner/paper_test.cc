@@ -140,5 +140,18 @@ TEST_CASE("paper: no partition is slower than stages of equal numbers") {
   }
 }
 
+// The published code has the paper's earlier formula: a parameter server's
+// traffic, twice that of a ring, once a round but after computing.
+TEST_CASE("paper: the published code charges two rings a round") {
+  const Link link{10, 0};
+  StageLoad load;
+  load.compute_seconds = 3;
+  load.weight_bytes = 1000;
+  for (int m = 1; m <= 8; ++m) {
+    CHECK((*FindCostModel("public_code"))->StageSeconds(load, m, link) ==
+          Approx((3 + 2 * RingSeconds(1000, m, link)) / m));
+  }
+}
+
 }  // namespace
 }  // namespace pipework

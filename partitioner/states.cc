@@ -346,6 +346,43 @@ State MakeState(const LayerGraph& graph, const Dag& dag, const Bits& set) {
   return state;
 }
 
+Dag DagOf(const LayerGraph& graph) {
+  Dag dag;
+  dag.readers.resize(graph.size());
+  for (int n = 0; n < graph.size(); ++n) {
+    dag.reads.push_back(graph.nodes[n].inputs);
+    for (const int input : dag.reads[n]) dag.readers[input].push_back(n);
+  }
+  return dag;
+}
+
+// Small states first, and among equals that with the smaller layers.
+StateGraph BuildStates(const LayerGraph& graph, const Dag& dag,
+                       const std::vector<Bits>& sets) {
+  std::vector<State> states;
+  for (const Bits& set : sets) states.push_back(MakeState(graph, dag, set));
+  std::vector<int> order(sets.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&states](int a, int b) {
+    const std::vector<int>& left = states[a].layers;
+    const std::vector<int>& right = states[b].layers;
+    if (left.size() != right.size()) return left.size() < right.size();
+    return left < right;
+  });
+  StateGraph out;
+  for (size_t j = 0; j < order.size(); ++j) {
+    State& state = states[order[j]];
+    for (size_t i = 0; i < j; ++i) {
+      // Sets differ, so one inside the other is smaller.
+      if (sets[order[i]].Inside(sets[order[j]])) {
+        state.predecessors.push_back(static_cast<int>(i));
+      }
+    }
+    out.states.push_back(std::move(state));
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<LayerGraph> MakeLayerGraph(const v1::Graph& graph,
@@ -388,43 +425,29 @@ absl::StatusOr<LayerGraph> MakeLayerGraph(const v1::Graph& graph,
 
 StateGraph MakeStates(const LayerGraph& graph, const StateOptions& options) {
   const int most = std::max(1, options.most_states);
-  Dag dag;
-  dag.readers.resize(graph.size());
+  const Dag dag = DagOf(graph);
+  std::vector<Bits> sets = ClosedSets(dag, most);
+  if (static_cast<int>(sets.size()) <= most) {
+    return BuildStates(graph, dag, sets);
+  }
   std::vector<double> seconds;
-  for (int n = 0; n < graph.size(); ++n) {
-    const LayerGraph::Node& node = graph.nodes[n];
-    dag.reads.push_back(node.inputs);
-    for (const int input : node.inputs) dag.readers[input].push_back(n);
+  for (const LayerGraph::Node& node : graph.nodes) {
     seconds.push_back(node.cost.forward_seconds + node.cost.backward_seconds);
   }
-  StateGraph out;
-  std::vector<Bits> sets = ClosedSets(dag, most);
-  if (static_cast<int>(sets.size()) > most) {
-    out.complete = false;
-    sets = CompressedSets(dag, std::move(seconds), most);
-  }
-
-  std::vector<int> order(sets.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<State> states;
-  for (const Bits& set : sets) states.push_back(MakeState(graph, dag, set));
-  std::sort(order.begin(), order.end(), [&states](int a, int b) {
-    const std::vector<int>& left = states[a].layers;
-    const std::vector<int>& right = states[b].layers;
-    if (left.size() != right.size()) return left.size() < right.size();
-    return left < right;
-  });
-  for (size_t j = 0; j < order.size(); ++j) {
-    State& state = states[order[j]];
-    for (size_t i = 0; i < j; ++i) {
-      // Sets differ, so one inside the other is smaller.
-      if (sets[order[i]].Inside(sets[order[j]])) {
-        state.predecessors.push_back(static_cast<int>(i));
-      }
-    }
-    out.states.push_back(std::move(state));
-  }
+  StateGraph out =
+      BuildStates(graph, dag, CompressedSets(dag, std::move(seconds), most));
+  out.complete = false;
   return out;
+}
+
+StateGraph StatesOf(const LayerGraph& graph,
+                    const std::vector<std::vector<int>>& sets) {
+  std::vector<Bits> bits;
+  for (const std::vector<int>& set : sets) {
+    bits.emplace_back(graph.size());
+    for (const int n : set) bits.back().Add(n);
+  }
+  return BuildStates(graph, DagOf(graph), bits);
 }
 
 std::vector<int> OrderOf(const StateGraph& states,

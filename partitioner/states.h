@@ -70,6 +70,11 @@ struct StateOptions {
 // compresses, at most about layers^3 / 64 more.
 StateGraph MakeStates(const LayerGraph& graph, const StateOptions& options);
 
+// The states of `sets`: each closed (with a layer it holds all that the layer
+// reads), ascending, none twice, the whole graph among them.
+StateGraph StatesOf(const LayerGraph& graph,
+                    const std::vector<std::vector<int>>& sets);
+
 // The layers in an order in which the stages of a pipeline take them: by stage,
 // and within one as the graph has them. `chain` are ascending states, each
 // inside the next, the last one the whole graph.
