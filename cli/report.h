@@ -25,8 +25,13 @@ std::string JobSummary(const v1::Job& job, int width);
 // The per-stage table of `pipectl status`.
 std::string StatusPage(const v1::Job& job, int width);
 
-// The per-stage table of `pipectl plan`.
+// What `pipectl plan` prints: stages with times and bytes, prediction, and of
+// rivals, depths, pins, links and explanations what the plan has.
 std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width);
+
+// The job's plan beside what its stages measured, and as a page.
+v1::PlanDifference DifferenceOf(const v1::Job& job);
+std::string DifferencePage(const v1::PlanDifference& difference, int width);
 
 // Jobs, one a line.
 std::string JobsTable(const google::protobuf::RepeatedPtrField<v1::Job>& jobs,

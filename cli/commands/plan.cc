@@ -1,126 +1,53 @@
 #include "cli/commands/plan.h"
 
-#include "absl/strings/numbers.h"
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "cli/client.h"
+#include "cli/commands/plan_inputs.h"
 #include "cli/context.h"
 #include "cli/exit_code.h"
 #include "cli/report.h"
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
+#include "partitioner/profile.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
-#include "proto/text_file.h"
 #include "scheduler/planning/planning.h"
 
 namespace pipework {
 namespace {
 
-// Fallbacks for a cluster that is only described: a gigabit network, copies
-// within a node at memory speed.
-constexpr double kLinkBytesPerSecond = 125e6;
-constexpr double kLinkLatencySeconds = 50e-6;
-constexpr double kLocalBytesPerSecond = 5e9;
-constexpr double kLocalLatencySeconds = 5e-6;
-
-// "4x2": 4 nodes of 2 devices, one core each.
-absl::StatusOr<v1::Topology> ParseDevices(const std::string& text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
-  int nodes = 0;
-  int devices = 1;
-  if (parts.size() > 2 || !absl::SimpleAtoi(parts[0], &nodes) ||
-      (parts.size() == 2 && !absl::SimpleAtoi(parts[1], &devices)) ||
-      nodes < 1 || devices < 1 || nodes > 1000 || devices > 1000) {
-    return UsageError(Mismatch("--devices", "value",
-                               absl::StrCat("\"", text, "\""),
-                               "nodes x devices, such as 2x4"));
-  }
-  v1::Topology topology;
-  for (int n = 0; n < nodes; ++n) {
-    v1::Topology::Node* node = topology.add_nodes();
-    node->set_name(absl::StrCat("n", n + 1));
-    for (int d = 0; d < devices; ++d) {
-      v1::Device* device = node->add_devices();
-      device->set_name(absl::StrCat("cpu:", d));
-      device->set_kind("cpu x1");
-      device->set_usable(true);
-      device->add_cores(d);
-    }
-  }
-  return topology;
-}
-
-// 125MB, 1.25GB, 10e9: bytes per second.
-absl::Status ParseBandwidth(const std::string& text, double* bytes) {
-  absl::string_view number = text;
-  double unit = 1;
-  absl::ConsumeSuffix(&number, "/s");
-  if (absl::ConsumeSuffix(&number, "GB")) {
-    unit = 1e9;
-  } else if (absl::ConsumeSuffix(&number, "MB")) {
-    unit = 1e6;
-  } else if (absl::ConsumeSuffix(&number, "kB")) {
-    unit = 1e3;
-  }
-  double value = 0;
-  if (!absl::SimpleAtod(number, &value) || !(value > 0 && value < 1e15)) {
-    return UsageError(Mismatch("--bandwidth", "value",
-                               absl::StrCat("\"", text, "\""),
-                               "bytes per second such as 125MB or 1.25GB"));
-  }
-  *bytes = value * unit;
-  return absl::OkStatus();
-}
-
-// A file that the command line names: it must open, and hold a message.
-absl::Status ReadNamed(const std::string& file,
-                       google::protobuf::Message* message) {
-  absl::Status status = ReadTextFile(file, message);
-  return absl::IsNotFound(status) ? UsageError(std::move(status)) : status;
-}
-
-absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
-                                  const v1::JobSpec& spec) {
-  v1::Topology topology;
-  if (invocation.Has("topology")) {
-    RETURN_IF_ERROR(ReadNamed(invocation.Get("topology"), &topology));
+// The plan of `spec`, or where there is none of the first profile, whose spec
+// is then filled in.
+absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation, bool has_spec,
+                                  v1::JobSpec* spec) {
+  ASSIGN_OR_RETURN(PlanningOptions options, PlanningOptionsOf(invocation));
+  ASSIGN_OR_RETURN(std::vector<v1::Profile> profiles, ProfilesOf(invocation));
+  ASSIGN_OR_RETURN(
+      const v1::Topology topology,
+      TopologyOf(invocation,
+                 profiles.empty() ? "" : profiles[0].device_kind()));
+  v1::Graph graph;
+  if (has_spec) {
+    ASSIGN_OR_RETURN(const v1::DataFacts facts, DataFactsOf(*spec));
+    ASSIGN_OR_RETURN(graph, GraphOf(*spec, EndsOf(facts)));
   } else {
-    ASSIGN_OR_RETURN(topology, ParseDevices(invocation.Get("devices", "2x2")));
+    ASSIGN_OR_RETURN(*spec, SpecOfProfile(invocation, profiles[0]));
+    ASSIGN_OR_RETURN(graph, GraphOfProfile(profiles[0]));
   }
-  if (topology.link_bytes_per_second() <= 0) {
-    topology.set_link_bytes_per_second(kLinkBytesPerSecond);
-    topology.set_link_latency_seconds(kLinkLatencySeconds);
-  }
-  if (topology.local_bytes_per_second() <= 0) {
-    topology.set_local_bytes_per_second(kLocalBytesPerSecond);
-    topology.set_local_latency_seconds(kLocalLatencySeconds);
-  }
-  if (invocation.Has("bandwidth")) {
-    double bandwidth = 0;
-    RETURN_IF_ERROR(ParseBandwidth(invocation.Get("bandwidth"), &bandwidth));
-    topology.set_link_bytes_per_second(bandwidth);
-  }
-  ASSIGN_OR_RETURN(const v1::DataFacts facts, DataFactsOf(spec));
-  ASSIGN_OR_RETURN(const v1::Graph graph, GraphOf(spec, EndsOf(facts)));
-  v1::Profile profile;
-  if (invocation.Has("profile")) {
-    RETURN_IF_ERROR(ReadNamed(invocation.Get("profile"), &profile));
-  } else {
+  RETURN_IF_ERROR(SetPipeline(invocation, spec));
+  if (profiles.empty()) {
     const int64_t unit = std::max<int64_t>(
-        1, spec.batch().minibatch() /
-               std::max<int64_t>(1, spec.batch().microbatches()));
-    ASSIGN_OR_RETURN(profile, EstimateProfile(graph, unit));
+        1, spec->batch().minibatch() /
+               std::max<int64_t>(1, spec->batch().microbatches()));
+    ASSIGN_OR_RETURN(v1::Profile estimate, EstimateProfile(graph, unit));
+    profiles.push_back(std::move(estimate));
   }
-  PlanningOptions options;
-  options.cost_model = invocation.Get("cost-model", "pipework");
-  int64_t alternatives = 0;
-  RETURN_IF_ERROR(
-      UsageError(invocation.GetInt("alternatives", 0, &alternatives)));
-  options.alternatives = static_cast<int>(std::min<int64_t>(100, alternatives));
+  options.other_profiles.assign(profiles.begin() + 1, profiles.end());
   absl::StatusOr<v1::Plan> plan =
-      PlanJob(spec, graph, profile, topology, options);
+      PlanJob(*spec, graph, profiles[0], topology, options);
   if (absl::IsFailedPrecondition(plan.status())) {
     absl::Status infeasible = plan.status();
     SetReason("INFEASIBLE", &infeasible);
@@ -131,44 +58,91 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation,
   return plan;
 }
 
+absl::StatusOr<v1::Plan> PlanThere(const Invocation& invocation,
+                                   const std::string& path, v1::JobSpec* spec) {
+  RETURN_IF_ERROR(SetPipeline(invocation, spec));
+  ASSIGN_OR_RETURN(const PlanningOptions options,
+                   PlanningOptionsOf(invocation));
+  absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(invocation);
+  if (!client.ok()) return UsageError(client.status());
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = *spec;
+  request.set_spec_file(path);
+  request.set_cost_model(options.cost_model);
+  request.set_alternatives(invocation.Has("alternatives") ? options.alternatives
+                                                          : -1);
+  request.set_explain(options.explain);
+  request.set_max_stages(options.max_stages);
+  request.set_straight(options.straight);
+  request.set_use_fewer_devices(options.use_fewer_devices);
+  request.set_memory_limit(options.memory_limit);
+  absl::StatusOr<v1::Plan> plan = (*client)->PlanJob(request);
+  if (absl::IsUnavailable(plan.status())) {
+    invocation.out->Note(
+        "hint: with --devices 2x2, --topology or --profile the plan needs no "
+        "coordinator");
+  }
+  return plan;
+}
+
+int PlanDiff(Invocation& invocation) {
+  const Output& out = *invocation.out;
+  if (invocation.positionals.size() != 2) {
+    return out.Error(kExitUsage, "USAGE",
+                     "plan diff: JOB is missing; see pipectl plan --help");
+  }
+  absl::StatusOr<JobSource> source = FindJobs(invocation);
+  if (!source.ok()) return out.Error(source.status());
+  const absl::StatusOr<v1::Job> job =
+      source->FindJob(invocation.positionals[1]);
+  if (!job.ok()) return out.Error(job.status());
+  if (job->plan().stages().empty()) {
+    absl::Status none = absl::FailedPreconditionError(MismatchText(
+        absl::StrCat("job ", job->id()), "its plan", "not made yet",
+        "one to compare with", "wait until it runs"));
+    return out.Error(none);
+  }
+  const v1::PlanDifference difference = DifferenceOf(*job);
+  out.Json(difference, "PlanDifference");
+  out.Text(DifferencePage(difference, Output::Width()));
+  return kExitOk;
+}
+
 }  // namespace
 
 int PlanCommand(Invocation& invocation) {
   const Output& out = *invocation.out;
+  const std::vector<std::string>& words = invocation.positionals;
+  if (!words.empty() && words[0] == "diff") return PlanDiff(invocation);
+  if (words.size() > 1) {
+    return out.Error(kExitUsage, "USAGE",
+                     absl::StrCat("plan: \"", words[1],
+                                  "\" is one word too many; see pipectl plan "
+                                  "--help"));
+  }
+  const bool has_spec = !words.empty();
+  if (!has_spec && !invocation.Has("profile")) {
+    return out.Error(kExitUsage, "USAGE",
+                     "plan: SPEC is missing, and so is --profile; give one of "
+                     "them");
+  }
+  if (has_spec && invocation.Has("minibatch")) {
+    return out.Error(kExitUsage, "USAGE",
+                     "--minibatch: a spec has a size of its own; use --set "
+                     "batch.minibatch=N");
+  }
   v1::JobSpec spec;
   std::string path;
-  if (const int code =
-          LoadSpec(invocation, invocation.positionals[0], &spec, &path)) {
-    return code;
-  }
-  int64_t stages = 0;
-  const absl::Status usage = invocation.GetInt("stages", 1, &stages);
-  if (!usage.ok()) return out.Error(kExitUsage, "USAGE", usage.message());
-  if (stages > 0) {
-    spec.mutable_pipeline()->clear_stages();
-    spec.mutable_pipeline()->set_stage_count(
-        static_cast<int>(std::min<int64_t>(stages, 1 << 20)));
+  if (has_spec) {
+    if (const int code = LoadSpec(invocation, words[0], &spec, &path)) {
+      return code;
+    }
   }
   const bool here = invocation.Has("topology") || invocation.Has("devices") ||
                     invocation.Has("profile");
-  absl::StatusOr<v1::Plan> plan = absl::UnknownError("");
-  if (here) {
-    plan = PlanHere(invocation, spec);
-  } else {
-    const auto client = MakeClient(invocation);
-    if (!client.ok()) {
-      return out.Error(kExitUsage, "USAGE", client.status().message());
-    }
-    v1::PlanJobRequest request;
-    *request.mutable_spec() = spec;
-    request.set_spec_file(path);
-    plan = (*client)->PlanJob(request);
-    if (absl::IsUnavailable(plan.status())) {
-      out.Note(
-          "hint: with --devices 2x2, --topology or --profile the plan needs no "
-          "coordinator");
-    }
-  }
+  const absl::StatusOr<v1::Plan> plan =
+      here ? PlanHere(invocation, has_spec, &spec)
+           : PlanThere(invocation, path, &spec);
   if (!plan.ok()) {
     const bool infeasible = absl::IsFailedPrecondition(plan.status());
     const int code = SpecError(invocation, plan.status());
@@ -184,6 +158,12 @@ int PlanCommand(Invocation& invocation) {
   }
   if (!plan->feasible()) {
     return invocation.Has("detailed-exitcode") ? kExitNeverFits : kExitRejected;
+  }
+  if (has_spec && out.format == OutputFormat::kTable) {
+    out.Note(
+        absl::StrCat("exactly this plan: pipectl plan ... -o json > "
+                     "plan.json; pipectl submit ",
+                     words[0], " --plan plan.json"));
   }
   return kExitOk;
 }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
+#include "cli/commands/plan_inputs.h"
 #include "cli/context.h"
 #include "cli/exit_code.h"
 #include "cli/follow.h"
@@ -20,6 +21,11 @@ int Submit(Invocation& invocation) {
   }
   const absl::Status usage = CheckMetricsFile(invocation.Get("metrics"));
   if (!usage.ok()) return out.Error(kExitUsage, "USAGE", usage.message());
+  if (invocation.Has("plan")) {
+    const absl::Status pinned =
+        PinPlan(invocation.Get("plan"), request.mutable_spec());
+    if (!pinned.ok()) return out.Error(pinned);
+  }
   if (invocation.Has("name")) {
     request.mutable_spec()->set_name(invocation.Get("name"));
   }

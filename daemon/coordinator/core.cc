@@ -252,7 +252,7 @@ absl::StatusOr<std::string> CoordinatorCore::ShardPath(
 // ---- submit ----
 
 absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
-    const v1::JobSpec& spec, bool need_data, bool compare,
+    const v1::JobSpec& spec, bool need_data, PlanningOptions planning,
     absl::Time deadline) {
   std::vector<v1::Problem> problems = CheckSpec(spec);
   for (const auto& [field, path] :
@@ -344,10 +344,7 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
                        deadline, [this, spec, graph = checked.graph] {
                          return engine_->KnownProfile(spec, graph);
                        }));
-  PlanningOptions planning;
   planning.data_nodes = checked.data.nodes;
-  planning.rivals = compare;
-  planning.alternatives = compare ? 2 : 0;
   auto plan = pipework::PlanJob(spec, checked.graph, profile, whole, planning);
   if (plan.ok()) {
     checked.plan = *std::move(plan);
@@ -446,10 +443,13 @@ absl::StatusOr<v1::Job> CoordinatorCore::CreateJob(v1::CreateJobRequest request,
                          }));
     if (known != nullptr) return *known;
   }
+  PlanningOptions planning;
+  planning.rivals = request.validate_only();
+  planning.alternatives = request.validate_only() ? 2 : 0;
   ASSIGN_OR_RETURN(Checked checked,
                    Check(request.spec(),
                          /*need_data=*/!request.wait_for_capacity(),
-                         /*compare=*/request.validate_only(), deadline));
+                         std::move(planning), deadline));
   if (!checked.plan_error.ok() && !request.wait_for_capacity()) {
     return checked.plan_error;
   }
@@ -490,8 +490,17 @@ absl::StatusOr<v1::Job> CoordinatorCore::CreateJob(v1::CreateJobRequest request,
 
 absl::StatusOr<v1::Plan> CoordinatorCore::PlanJob(
     const v1::PlanJobRequest& request, absl::Time deadline) {
+  PlanningOptions planning;
+  if (!request.cost_model().empty()) planning.cost_model = request.cost_model();
+  planning.alternatives =
+      request.alternatives() < 0 ? 2 : std::min(100, request.alternatives());
+  planning.explain = request.explain();
+  planning.max_stages = std::max(0, request.max_stages());
+  planning.straight = request.straight();
+  planning.use_fewer_devices = request.use_fewer_devices();
+  planning.memory_limit = std::max<int64_t>(0, request.memory_limit());
   ASSIGN_OR_RETURN(Checked checked, Check(request.spec(), /*need_data=*/true,
-                                          /*compare=*/true, deadline));
+                                          std::move(planning), deadline));
   return std::move(checked.plan);
 }
 

@@ -22,6 +22,7 @@
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 #include "proto/plan.pb.h"
+#include "scheduler/planning/planning.h"
 
 namespace pipework {
 
@@ -73,9 +74,10 @@ class CoordinatorCore final : private EngineHost {
     int64_t total_steps = 0;
   };
   // All checks of a submit. InvalidArgument: the spec's problems, or its data.
-  // `compare`: with rivals and alternatives, which take a while.
+  // `planning`: all but data_nodes, which the check finds. Rivals and
+  // alternatives take a while.
   absl::StatusOr<Checked> Check(const v1::JobSpec& spec, bool need_data,
-                                bool compare, absl::Time deadline);
+                                PlanningOptions planning, absl::Time deadline);
   // Checks, then stores. FailedPrecondition (INFEASIBLE): it can never fit.
   absl::StatusOr<v1::Job> CreateJob(v1::CreateJobRequest request,
                                     absl::Time deadline);

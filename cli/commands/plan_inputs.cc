@@ -1,0 +1,317 @@
+#include "cli/commands/plan_inputs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/util/json_util.h"
+#include "partitioner/cost_model.h"
+#include "partitioner/graph_text.h"
+#include "proto/errors.h"
+#include "proto/status_macros.h"
+#include "proto/text_file.h"
+#include "scheduler/planning/topology.h"
+
+namespace pipework {
+namespace {
+
+constexpr int64_t kMostPlanBytes = 64 << 20;
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+
+// "16GiB", "12GB", "8e9", "500 MiB".
+absl::StatusOr<int64_t> ParseSize(absl::string_view flag,
+                                  const std::string& text) {
+  absl::string_view number = text;
+  double unit = 1;
+  const struct {
+    absl::string_view suffix;
+    double bytes;
+  } units[] = {{"TiB", 1024.0 * (1 << 30)},
+               {"GiB", 1 << 30},
+               {"MiB", 1 << 20},
+               {"KiB", 1 << 10},
+               {"TB", 1e12},
+               {"GB", 1e9},
+               {"MB", 1e6},
+               {"kB", 1e3},
+               {"B", 1}};
+  for (const auto& known : units) {
+    if (absl::ConsumeSuffix(&number, known.suffix)) {
+      unit = known.bytes;
+      break;
+    }
+  }
+  double value = 0;
+  if (!absl::SimpleAtod(number, &value) || !(value > 0) ||
+      !(value * unit >= 1 && value * unit < 1e18)) {
+    return UsageError(Mismatch(flag, "value", absl::StrCat("\"", text, "\""),
+                               "a size such as 16GiB or 8e9"));
+  }
+  return static_cast<int64_t>(value * unit);
+}
+
+// "2x4": 2 nodes of 4 devices, as levels "4,2"; empty: it is not of that form.
+absl::StatusOr<std::string> CountsOfGrid(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
+  if (parts.size() == 1) return std::string();
+  int nodes = 0;
+  int devices = 0;
+  if (parts.size() > 2 || !absl::SimpleAtoi(parts[0], &nodes) ||
+      !absl::SimpleAtoi(parts[1], &devices) || nodes < 1 || devices < 1) {
+    return UsageError(Mismatch("--devices", "value",
+                               absl::StrCat("\"", text, "\""),
+                               "nodes x devices, such as 2x4, or levels from "
+                               "the innermost out, such as 4,2"));
+  }
+  return absl::StrCat(devices, ",", nodes);
+}
+
+// --bandwidth and --latency as those between nodes.
+absl::Status SetNodeLinks(const Invocation& invocation,
+                          v1::Topology* topology) {
+  const bool leveled = topology->levels_size() > 1;
+  if (invocation.Has("bandwidth")) {
+    const auto speed = ParseBandwidth(invocation.Get("bandwidth"));
+    if (!speed.ok()) return UsageError(speed.status());
+    topology->set_link_bytes_per_second(*speed);
+    if (leveled) topology->mutable_levels(1)->set_bytes_per_second(*speed);
+  }
+  if (invocation.Has("latency")) {
+    double seconds = 0;
+    RETURN_IF_ERROR(UsageError(invocation.GetSeconds("latency", &seconds)));
+    topology->set_link_latency_seconds(seconds);
+    if (leveled) topology->mutable_levels(1)->set_latency_seconds(seconds);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Topology> TopologyOfFile(const Invocation& invocation) {
+  const std::string file = invocation.Get("topology");
+  if (invocation.Has("devices")) {
+    return UsageError(Mismatch(
+        "--devices", "value",
+        absl::StrCat("\"", invocation.Get("devices"), "\" beside --topology"),
+        "one of the two"));
+  }
+  v1::Topology topology;
+  const absl::Status read = ReadTextFile(file, &topology);
+  if (absl::IsNotFound(read)) return UsageError(read);
+  RETURN_IF_ERROR(read);
+  RETURN_IF_ERROR(SetNodeLinks(invocation, &topology));
+  absl::StatusOr<v1::Topology> expanded = ExpandTopology(topology);
+  if (!expanded.ok()) return WithContext(file, expanded.status());
+  return expanded;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadNamedFile(const std::string& file,
+                                          int64_t most) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(
+      std::fopen(file.c_str(), "rb"), &std::fclose);
+  if (in == nullptr) {
+    return UsageError(absl::NotFoundError(
+        absl::StrCat(file, ": cannot be opened: ", std::strerror(errno))));
+  }
+  std::string text;
+  std::vector<char> block(64 << 10);
+  size_t got = 0;
+  while ((got = std::fread(block.data(), 1, block.size(), in.get())) > 0) {
+    text.append(block.data(), got);
+    if (static_cast<int64_t>(text.size()) > most) {
+      return Mismatch(file, "its size", absl::StrCat("over ", most, " bytes"),
+                      absl::StrCat("at most ", most));
+    }
+  }
+  if (std::ferror(in.get()) != 0) {
+    return UsageError(absl::NotFoundError(
+        absl::StrCat(file, ": cannot be read: ", std::strerror(errno))));
+  }
+  return text;
+}
+
+absl::StatusOr<v1::Topology> TopologyOf(const Invocation& invocation,
+                                        const std::string& profile_kind) {
+  if (invocation.Has("topology")) return TopologyOfFile(invocation);
+  const std::string devices = invocation.Get("devices", "2x2");
+  ASSIGN_OR_RETURN(const std::string grid, CountsOfGrid(devices));
+  // Of a grid, one bandwidth is that between nodes.
+  const bool one_link = !grid.empty() &&
+                        !absl::StrContains(invocation.Get("bandwidth"), ',') &&
+                        !absl::StrContains(invocation.Get("latency"), ',');
+  absl::StatusOr<v1::Topology> topology =
+      LevelsOf(grid.empty() ? devices : grid,
+               one_link ? "" : invocation.Get("bandwidth"),
+               one_link ? "" : invocation.Get("latency"));
+  if (!topology.ok()) return UsageError(topology.status());
+  if (one_link) RETURN_IF_ERROR(SetNodeLinks(invocation, &*topology));
+  if (!profile_kind.empty() && !absl::StartsWith(profile_kind, "cpu")) {
+    topology->mutable_device()->set_name("cuda");
+    topology->mutable_device()->set_kind(profile_kind);
+  }
+  return ExpandTopology(*topology);
+}
+
+absl::StatusOr<std::vector<v1::Profile>> ProfilesOf(
+    const Invocation& invocation) {
+  int64_t batch = 0;
+  RETURN_IF_ERROR(UsageError(invocation.GetInt("profile-batch", 1, &batch)));
+  std::vector<v1::Profile> profiles;
+  for (const std::string& file : invocation.All("profile")) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     ReadNamedFile(file, kMostTextFileBytes));
+    ASSIGN_OR_RETURN(v1::Profile profile, ParseProfile(text, file));
+    // Only a graph.txt does not know.
+    if (batch > 0 && !profile.source().empty()) {
+      profile.set_batch(std::min(batch, kMostSamples));
+    }
+    if (profile.name().empty()) {
+      const std::filesystem::path path(file);
+      const std::string stem = path.stem().string();
+      const std::string folder = path.parent_path().filename().string();
+      profile.set_name(stem == "graph" && !folder.empty() ? folder : stem);
+    }
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
+}
+
+absl::StatusOr<PlanningOptions> PlanningOptionsOf(
+    const Invocation& invocation) {
+  PlanningOptions options;
+  options.cost_model = invocation.Get("cost-model", "pipework");
+  RETURN_IF_ERROR(UsageError(FindCostModel(options.cost_model).status()));
+  int64_t alternatives = 0;
+  RETURN_IF_ERROR(
+      UsageError(invocation.GetInt("alternatives", 0, &alternatives)));
+  options.alternatives = static_cast<int>(std::min<int64_t>(100, alternatives));
+  int64_t max_stages = 0;
+  RETURN_IF_ERROR(UsageError(invocation.GetInt("max-stages", 1, &max_stages)));
+  options.max_stages = static_cast<int>(std::min<int64_t>(max_stages, 1 << 20));
+  options.straight = invocation.Has("straight");
+  options.use_fewer_devices = invocation.Has("use-fewer-devices");
+  options.explain = invocation.Has("explain");
+  if (invocation.Has("memory-limit")) {
+    ASSIGN_OR_RETURN(
+        options.memory_limit,
+        ParseSize("--memory-limit", invocation.Get("memory-limit")));
+  }
+  return options;
+}
+
+absl::StatusOr<v1::JobSpec> SpecOfProfile(const Invocation& invocation,
+                                          const v1::Profile& profile) {
+  v1::JobSpec spec;
+  spec.set_name(profile.name());
+  int64_t minibatch = std::max<int64_t>(1, profile.batch());
+  RETURN_IF_ERROR(UsageError(invocation.GetInt("minibatch", 1, &minibatch)));
+  spec.mutable_batch()->set_minibatch(std::min(minibatch, kMostSamples));
+  spec.mutable_batch()->set_microbatches(1);
+  spec.mutable_batch()->set_accumulate(1);
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_pipeline()->set_schedule("1f1b");
+  spec.set_threads_per_executor(1);
+  return spec;
+}
+
+absl::Status SetPipeline(const Invocation& invocation, v1::JobSpec* spec) {
+  v1::PipelineSpec* pipeline = spec->mutable_pipeline();
+  int64_t stages = 0;
+  RETURN_IF_ERROR(UsageError(invocation.GetInt("stages", 1, &stages)));
+  if (stages > 0) {
+    pipeline->clear_stages();
+    pipeline->set_stage_count(
+        static_cast<int>(std::min<int64_t>(stages, 1 << 20)));
+  }
+  if (invocation.Has("in-flight")) {
+    const std::string text = invocation.Get("in-flight");
+    int64_t number = 0;
+    if (text != "noam" && text != "auto" &&
+        (!absl::SimpleAtoi(text, &number) || number < 1 || number > 1 << 20)) {
+      return UsageError(Mismatch("--in-flight", "value",
+                                 absl::StrCat("\"", text, "\""),
+                                 "noam, auto or a number from 1 on"));
+    }
+    pipeline->set_in_flight(text);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
+  ASSIGN_OR_RETURN(const std::string text, ReadNamedFile(file, kMostPlanBytes));
+  v1::Plan plan;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // "kind", and keys of later versions
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(text, &plan, options);
+  if (!parsed.ok()) {
+    std::string cause(parsed.message());
+    cause = cause.substr(0, cause.find('\n'));
+    return Mismatch(file, "its content",
+                    absl::StrCat("not readable (", SafeText(cause), ")"),
+                    "the object that pipectl plan -o json prints");
+  }
+  if (!plan.feasible() || plan.stages().empty()) {
+    return Mismatch(file, "its plan",
+                    plan.stages().empty() ? "without stages" : "not feasible",
+                    "a feasible one", "print one: pipectl plan SPEC -o json");
+  }
+  v1::PipelineSpec* pipeline = spec->mutable_pipeline();
+  const int microbatches =
+      std::max(1, static_cast<int>(spec->batch().microbatches()));
+  const struct {
+    absl::string_view what;
+    std::string got, wanted;
+  } pairs[] = {
+      {"its schedule", plan.schedule(), pipeline->schedule()},
+      {"its weights", plan.weights(), pipeline->weights()},
+      {"its number of microbatches",
+       absl::StrCat(std::max(1, plan.microbatches())),
+       absl::StrCat(microbatches)},
+  };
+  for (const auto& pair : pairs) {
+    if (pair.got.empty() || pair.wanted.empty() || pair.got == pair.wanted) {
+      continue;
+    }
+    return Mismatch(file, pair.what, SafeText(pair.got),
+                    absl::StrCat(pair.wanted, ", that of the spec"),
+                    "plan this spec again");
+  }
+  pipeline->clear_stages();
+  pipeline->clear_stage_count();
+  std::set<std::string> layers;
+  for (int s = 0; s < plan.stages_size(); ++s) {
+    const v1::PlanStage& from = plan.stages(s);
+    const std::string who = absl::StrCat(file, ": stages[", s, "]");
+    if (from.layers().empty()) {
+      return Mismatch(who, "its number of layers", "0", "1 or more");
+    }
+    for (const std::string& layer : from.layers()) {
+      if (layers.insert(layer).second) continue;
+      return Mismatch(who, absl::StrCat("layer \"", SafeText(layer), "\""),
+                      "there twice", "each layer in one stage");
+    }
+    v1::StageSpec* stage = pipeline->add_stages();
+    *stage->mutable_layers() = from.layers();
+    stage->set_replicas(std::max(1, from.replicas()));
+    *stage->mutable_devices() = from.devices();
+    *stage->mutable_shares() = from.shares();
+  }
+  if (plan.in_flight() > 0) {
+    pipeline->set_in_flight(absl::StrCat(plan.in_flight()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pipework
