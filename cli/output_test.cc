@@ -131,6 +131,115 @@ TEST_CASE("pages fit 80 columns whatever the names") {
   CHECK(WidestLine(PlanPage(plan, "digits", 80)) <= 80);
 }
 
+TEST_CASE("a plan's page has what the plan has, in 80 columns") {
+  v1::Plan plan;
+  plan.set_feasible(true);
+  plan.set_schedule("1f1b");
+  plan.set_weights("stash");
+  plan.set_cost_model("public_code");
+  plan.set_in_flight(2);
+  plan.set_minibatch(64);
+  plan.set_predicted_step_ms(100);
+  plan.set_samples_per_second(640);
+  plan.set_bottleneck("all-reduce of stage 0");
+  const std::string names[] = {"features", "classifier"};
+  for (int s = 0; s < 2; ++s) {
+    v1::PlanStage* stage = plan.add_stages();
+    stage->add_layers(names[s]);
+    stage->set_replicas(s == 0 ? 15 : 1);
+    for (int d = 0; d < stage->replicas(); ++d) {
+      stage->add_devices(s == 0 ? absl::StrCat("n", d / 4 + 1, "/cuda:", d % 4)
+                                : "n4/cuda:3");
+    }
+    stage->set_seconds(0.1 * (s + 1));
+  }
+  CHECK(PlanPage(plan, "vgg", 80).find("RIVAL") == std::string::npos);
+  for (const bool fits : {true, false}) {
+    v1::Rival* rival = plan.add_rivals();
+    rival->set_name("data_parallel");
+    rival->set_feasible(fits);
+    rival->set_reason(
+        "plan: stage 0 on n1/cuda:0 needs 20 GiB, expected at most 16 GiB; use "
+        "a smaller minibatch");
+  }
+  v1::Depth* depth = plan.add_depths();
+  depth->set_in_flight(2);
+  depth->set_feasible(true);
+  v1::PinCost* pin = plan.add_pin_costs();
+  pin->set_pin("pipeline.stages: 2");
+  pin->set_cost(0.25);
+  pin->set_predicted_step_ms(80);
+  plan.add_explanation(
+      "Stage 0 waits for its all-reduce, which takes longer than its layers "
+      "compute, because the network between the nodes is slow.");
+  v1::Improvement* change = plan.add_improvements();
+  change->set_change("links between nodes twice as fast");
+  change->set_predicted_step_ms(50);
+  v1::LinkLoad* link = plan.add_links();
+  link->set_from("n1");
+  link->set_to("n2");
+  link->set_bytes_per_second(5e8);
+  link->set_limit_bytes_per_second(1e9);
+  const std::string page = PlanPage(plan, "vgg", 80);
+  CHECK(WidestLine(page) <= 80);
+  for (const char* part :
+       {"2 stages on 16 devices", "15 on n1..n4", "n4/cuda:3", "minibatch 64",
+        "it is all-reduce of stage 0", "cost model public_code",
+        "busiest link n1-n2 500.0 MB/s of 1.00 GB/s", "does not fit", "<chosen",
+        "Pin pipeline.stages: 2 costs 25.0%", "Why it is as fast",
+        "links between nodes twice as fast", "100.0%", "50.0%"}) {
+    INFO(part);
+    // Lines may break anywhere.
+    std::string words = page;
+    for (const char* gap : {"\n  ", "\n"}) {
+      for (size_t at; (at = words.find(gap)) != std::string::npos;) {
+        words.replace(at, std::string(gap).size(), " ");
+      }
+    }
+    CHECK(words.find(part) != std::string::npos);
+  }
+  plan.mutable_stages(0)->mutable_devices()->DeleteSubrange(6, 9);
+  plan.mutable_stages(0)->set_replicas(6);
+  CHECK(PlanPage(plan, "vgg", 80).find("n1/cuda:0-3 n2/cuda:0-1") !=
+        std::string::npos);
+}
+
+TEST_CASE("plan against measurement: by stage, and the largest in words") {
+  v1::Job job;
+  job.set_id("j-1");
+  job.set_name("digits");
+  CHECK(DifferenceOf(job).summary() == "Nothing was measured yet.");
+  job.set_measured_step_ms(12);
+  job.mutable_plan()->set_predicted_step_ms(10);
+  for (int s = 0; s < 2; ++s) {
+    v1::PlanStage* planned = job.mutable_plan()->add_stages();
+    planned->set_replicas(s == 0 ? 2 : 1);
+    planned->set_forward_seconds(0.004);
+    planned->set_backward_seconds(0.006);
+    for (int r = 0; r < planned->replicas(); ++r) {
+      v1::StageMetrics* stage = job.add_stages();
+      stage->set_index(s);
+      stage->set_replica(r);
+      stage->set_device("n1/cpu:0");
+      stage->set_forward_ms(4.2);
+      stage->set_backward_ms(s == 1 ? 8.8 : 5.8);
+    }
+  }
+  const v1::PlanDifference difference = DifferenceOf(job);
+  CHECK(difference.ratio() == Approx(1.2));
+  REQUIRE(difference.stages_size() == 3);
+  CHECK(difference.stages(0).predicted_step_ms() == Approx(5));
+  CHECK(difference.stages(0).ratio() == Approx(1));
+  CHECK(difference.stages(2).ratio() == Approx(1.3));
+  CHECK(difference.summary() ==
+        "Largest difference: stage 1 on n1/cpu:0 computes 13.00 ms a minibatch "
+        "where the plan said 10.00 (+30%), mostly in its backward passes.");
+  const std::string page = DifferencePage(difference, 80);
+  CHECK(WidestLine(page) <= 80);
+  CHECK(page.find("1.30x") != std::string::npos);
+  CHECK(page.find("\n0.1 ") != std::string::npos);
+}
+
 TEST_CASE("a summary shows the first epoch and the last ones") {
   const std::string text = JobSummary(SampleJob(), 80);
   CHECK(text.find("\n    1 ") != std::string::npos);

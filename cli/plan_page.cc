@@ -127,7 +127,7 @@ std::string Wrapped(absl::string_view text, int width, size_t indent) {
   return out + "\n";
 }
 
-std::string Head(const v1::Plan& plan, absl::string_view job) {
+std::string Head(const v1::Plan& plan, absl::string_view job, int width) {
   int workers = 0;
   for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
   std::string out = absl::StrCat("Plan  job ", job, "\n", plan.schedule(),
@@ -143,7 +143,7 @@ std::string Head(const v1::Plan& plan, absl::string_view job) {
   if (plan.minibatch() > 1) {
     absl::StrAppend(&out, ", minibatch ", plan.minibatch());
   }
-  return out + "\n";
+  return absl::StrCat("Plan  job ", job, "\n", Wrapped(out, width, 2));
 }
 
 std::string StageTables(const v1::Plan& plan, int width) {
@@ -331,7 +331,7 @@ std::string PlanPage(const v1::Plan& plan, absl::string_view job, int width) {
     return absl::StrCat("Plan  job ", job,
                         "\nNot feasible: ", SafeText(plan.reason()), "\n");
   }
-  return absl::StrCat(Head(plan, job), StageTables(plan, width),
+  return absl::StrCat(Head(plan, job, width), StageTables(plan, width),
                       Summary(plan, width), RivalsTable(plan, width),
                       DepthTable(plan, width), PinCosts(plan, width),
                       Explanation(plan, width));

@@ -15,6 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/spec/data_facts.h"
+#include "daemon/spec/spec.h"
 #include "google/protobuf/util/json_util.h"
 #include "partitioner/cost_model.h"
 #include "partitioner/graph_text.h"
@@ -114,6 +116,28 @@ absl::StatusOr<v1::Topology> TopologyOfFile(const Invocation& invocation) {
   return expanded;
 }
 
+// The pinned stages of `spec` have every layer of its graph and no other; OK
+// where the data, and so the graph, is not on this machine.
+absl::Status CheckLayers(const std::string& file, const v1::JobSpec& spec) {
+  const absl::StatusOr<v1::DataFacts> facts = DataFactsOf(spec);
+  if (!facts.ok()) return absl::OkStatus();
+  const absl::StatusOr<v1::Graph> graph = GraphOf(spec, EndsOf(*facts));
+  if (!graph.ok()) return absl::OkStatus();
+  std::set<std::string> missing;
+  for (const v1::Layer& layer : graph->layers()) missing.insert(layer.name());
+  for (int s = 0; s < spec.pipeline().stages_size(); ++s) {
+    for (const std::string& layer : spec.pipeline().stages(s).layers()) {
+      if (missing.erase(layer) == 1) continue;
+      return Mismatch(absl::StrCat(file, ": stages[", s, "]"), "a layer",
+                      absl::StrCat("\"", SafeText(layer), "\""),
+                      "a layer of the spec's network", "plan this spec again");
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return Mismatch(file, "the stage of layer \"" + *missing.begin() + "\"",
+                  "not given", "one of them", "plan this spec again");
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadNamedFile(const std::string& file,
@@ -191,7 +215,8 @@ absl::StatusOr<PlanningOptions> PlanningOptionsOf(
     const Invocation& invocation) {
   PlanningOptions options;
   options.cost_model = invocation.Get("cost-model", "pipework");
-  RETURN_IF_ERROR(UsageError(FindCostModel(options.cost_model).status()));
+  RETURN_IF_ERROR(UsageError(
+      WithContext("--cost-model", FindCostModel(options.cost_model).status())));
   int64_t alternatives = 0;
   RETURN_IF_ERROR(
       UsageError(invocation.GetInt("alternatives", 0, &alternatives)));
@@ -311,7 +336,7 @@ absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
   if (plan.in_flight() > 0) {
     pipeline->set_in_flight(absl::StrCat(plan.in_flight()));
   }
-  return absl::OkStatus();
+  return CheckLayers(file, *spec);
 }
 
 }  // namespace pipework

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "google/protobuf/text_format.h"
+#include "proto/text_file.h"
 
 namespace pipework {
 namespace {
@@ -82,6 +83,29 @@ TEST_CASE("topology: links of all pairs need no figure for the others") {
   REQUIRE(topology.ok());
   CHECK(topology->link_bytes_per_second() == 3);
   CHECK(topology->link_latency_seconds() == 0.1);
+}
+
+TEST_CASE("topology: the clusters that ship are good") {
+  const struct {
+    const char* name;
+    int nodes, devices;
+  } files[] = {{"cluster_a", 4, 4},
+               {"cluster_b", 2, 8},
+               {"cluster_c", 4, 1},
+               {"thousand", 128, 8}};
+  for (const auto& file : files) {
+    INFO(file.name);
+    v1::Topology topology;
+    REQUIRE(
+        ReadTextFile(std::string("testdata/clusters/") + file.name + ".txtpb",
+                     &topology)
+            .ok());
+    const auto expanded = ExpandTopology(topology);
+    REQUIRE(expanded.ok());
+    CHECK(expanded->nodes_size() == file.nodes);
+    CHECK(expanded->nodes(0).devices_size() == file.devices);
+    CHECK(expanded->nodes(0).devices(0).memory_bytes() > 0);
+  }
 }
 
 TEST_CASE("topology: what is wrong is named with its place") {
