@@ -45,7 +45,8 @@ struct Action {
   ReplicaId peer_replica;
   // Transfers: belongs to an evaluation.
   bool evaluation = false;
-  // Chunk of the stage's layers (interleaved schedules), else 0.
+  // Chunk of the stage's layers (interleaved schedules), else 0. Transfers: the
+  // receiver's.
   int chunk = 0;
 
   friend bool operator==(const Action& a, const Action& b);

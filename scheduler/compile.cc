@@ -90,6 +90,26 @@ absl::Status CheckShape(const PipelineShape& shape) {
   return absl::OkStatus();
 }
 
+// Layers in chunks are a chain, on as many replicas everywhere.
+absl::Status CheckChunks(const PipelineShape& shape,
+                         const ScheduleEntry& schedule) {
+  if (shape.chunks < 1 || shape.chunks > kMostStages) {
+    return Mismatch("schedule", "chunks", absl::StrCat(shape.chunks),
+                    absl::StrCat("1 to ", kMostStages));
+  }
+  if (shape.chunks == 1) return absl::OkStatus();
+  const std::string who = absl::StrCat("schedule \"", schedule.name, "\"");
+  if (schedule.fixed_chunks == 1) {
+    return Mismatch(who, "chunks", absl::StrCat(shape.chunks), "1",
+                    "interleaved runs several on a stage");
+  }
+  if (!shape.edges.empty()) {
+    return Mismatch(who, "the stages", "a graph with edges of its own",
+                    "a chain");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSegment(const PipelineShape& shape, const Segment& segment) {
   const auto wrong = [](absl::string_view what, int64_t got,
                         absl::string_view wanted) {
@@ -128,7 +148,10 @@ std::vector<Action> Evaluation(const Program& program, StageId stage,
                                ReplicaId replica) {
   std::vector<Action> actions;
   for (const int64_t unit : OwnUnits(program, stage, replica)) {
-    actions.push_back(UnitAction(ActionKind::kEvaluate, program, unit));
+    for (int chunk = 0; chunk < program.shape.chunks; ++chunk) {
+      actions.push_back(UnitAction(ActionKind::kEvaluate, program, unit));
+      actions.back().chunk = chunk;
+    }
   }
   return actions;
 }
@@ -179,15 +202,10 @@ absl::StatusOr<Recipe> CheckRecipe(const Recipe& recipe, int microbatches) {
   RETURN_IF_ERROR(AsArgument(FindPolicy(checked.weights).status()));
   if (std::find(schedule->weights.begin(), schedule->weights.end(),
                 checked.weights) == schedule->weights.end()) {
-    return Mismatch(
-        absl::StrCat("schedule \"", schedule->name, "\""), "weights",
-        absl::StrCat("\"", checked.weights, "\""),
-        absl::StrJoin(schedule->weights, " or "),
-        schedule->unit_is_microbatch
-            ? "it updates only while nothing is in flight, so there is never "
-              "a second version"
-            : "it updates while other minibatches are in flight, so one "
-              "version is not enough");
+    return Mismatch(absl::StrCat("schedule \"", schedule->name, "\""),
+                    "weights", absl::StrCat("\"", checked.weights, "\""),
+                    absl::StrJoin(schedule->weights, " or "),
+                    schedule->why_these_weights);
   }
   if (!schedule->unit_is_microbatch && microbatches > 1) {
     return Mismatch(absl::StrCat("schedule \"", schedule->name, "\""),
@@ -198,19 +216,99 @@ absl::StatusOr<Recipe> CheckRecipe(const Recipe& recipe, int microbatches) {
   return checked;
 }
 
+namespace {
+
+// A recipe, shape and segment that fit together, and what they name.
+struct Checked {
+  Recipe recipe;
+  PipelineShape shape;  // with what the schedule fixes
+  const ScheduleEntry* schedule = nullptr;
+  const Policy* policy = nullptr;
+};
+
+absl::StatusOr<Checked> Check(const Recipe& recipe, const PipelineShape& shape,
+                              const Segment& segment) {
+  RETURN_IF_ERROR(CheckShape(shape));
+  RETURN_IF_ERROR(CheckSegment(shape, segment));
+  Checked checked;
+  ASSIGN_OR_RETURN(checked.recipe, CheckRecipe(recipe, segment.microbatches));
+  ASSIGN_OR_RETURN(checked.schedule, FindSchedule(checked.recipe.schedule));
+  ASSIGN_OR_RETURN(checked.policy, FindPolicy(checked.recipe.weights));
+  const ScheduleEntry& schedule = *checked.schedule;
+  const std::string who = absl::StrCat("schedule \"", schedule.name, "\"");
+  if (schedule.fixed_in_flight > 0 && shape.in_flight > 0 &&
+      shape.in_flight != schedule.fixed_in_flight) {
+    return Mismatch(who, "in_flight", absl::StrCat(shape.in_flight),
+                    absl::StrCat(schedule.fixed_in_flight),
+                    "1f1b takes any number");
+  }
+  RETURN_IF_ERROR(CheckChunks(shape, schedule));
+  checked.shape = ShapeFor(checked.recipe, shape);
+  if (schedule.check != nullptr && !segment.evaluation) {
+    RETURN_IF_ERROR(schedule.check(checked.shape, segment));
+  }
+  return checked;
+}
+
+}  // namespace
+
+absl::Status CheckNumbers(const Recipe& recipe, const PipelineShape& shape,
+                          const Segment& segment) {
+  return Check(recipe, shape, segment).status();
+}
+
+absl::Status CheckRunnable(const Recipe& recipe) {
+  const absl::StatusOr<const ScheduleEntry*> found =
+      FindSchedule(recipe.schedule);
+  if (!found.ok()) return AsArgument(found.status());
+  if ((*found)->not_runnable.empty()) return absl::OkStatus();
+  std::vector<absl::string_view> runnable;
+  for (const ScheduleEntry& entry : Schedules()) {
+    if (entry.not_runnable.empty()) runnable.push_back(entry.name);
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "schedule \"", recipe.schedule, "\" is planned and drawn only: ",
+      (*found)->not_runnable, "; run one of ", absl::StrJoin(runnable, ", ")));
+}
+
+bool TakesMicrobatches(absl::string_view schedule) {
+  const absl::StatusOr<const ScheduleEntry*> found = FindSchedule(schedule);
+  return found.ok() && (*found)->unit_is_microbatch;
+}
+
+bool IsSynchronous(absl::string_view schedule) {
+  const absl::StatusOr<const ScheduleEntry*> found = FindSchedule(schedule);
+  return found.ok() && (*found)->synchronous;
+}
+
+PipelineShape ShapeFor(const Recipe& recipe, PipelineShape shape) {
+  const absl::StatusOr<const ScheduleEntry*> found =
+      FindSchedule(recipe.schedule);
+  if (!found.ok()) return shape;
+  const ScheduleEntry& schedule = **found;
+  if (schedule.fixed_in_flight > 0) shape.in_flight = schedule.fixed_in_flight;
+  if (schedule.fixed_chunks > 0) shape.chunks = schedule.fixed_chunks;
+  shape.folded = schedule.folded;
+  return shape;
+}
+
+absl::StatusOr<Held> MostHeld(const Recipe& recipe, const PipelineShape& shape,
+                              const Segment& segment, StageId stage) {
+  ASSIGN_OR_RETURN(const Checked checked, Check(recipe, shape, segment));
+  Held held;
+  held.units = checked.schedule->in_flight(checked.shape, segment, stage);
+  held.versions =
+      checked.policy->MostVersions(checked.shape, stage, segment.accumulate);
+  return held;
+}
+
 absl::StatusOr<Program> Compile(const Recipe& recipe,
                                 const PipelineShape& shape,
                                 const Segment& segment) {
-  RETURN_IF_ERROR(CheckShape(shape));
-  RETURN_IF_ERROR(CheckSegment(shape, segment));
-  ASSIGN_OR_RETURN(const Recipe checked,
-                   CheckRecipe(recipe, segment.microbatches));
-  ASSIGN_OR_RETURN(const ScheduleEntry* schedule,
-                   FindSchedule(checked.schedule));
-  ASSIGN_OR_RETURN(const Policy* policy, FindPolicy(checked.weights));
-
-  Program program = BuildRows(*schedule, checked, shape, segment);
-  AssignVersions(*policy, &program);
+  ASSIGN_OR_RETURN(const Checked checked, Check(recipe, shape, segment));
+  Program program =
+      BuildRows(*checked.schedule, checked.recipe, checked.shape, segment);
+  AssignVersions(*checked.policy, &program);
   InsertTransfers(&program);
   InsertAllReduces(&program);
   InsertReleases(&program);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "scheduler/passes/validate.h"
+#include "scheduler/schedules/schedule.h"
 #include "scheduler/testing/programs.h"
 #include "tools/bazel/golden.h"
 
@@ -50,6 +51,76 @@ TEST_CASE("compile: 1f1b is valid with up to 4 replicas of up to 4 stages") {
   });
 }
 
+// Every schedule, straight and replicated, over numbers that it takes.
+TEST_CASE("compile: every schedule and policy is valid over shapes and units") {
+  int programs = 0;
+  const auto check = [&programs](const Recipe& recipe,
+                                 const PipelineShape& shape, int minibatches,
+                                 int microbatches, int accumulate) {
+    const Segment segment = SegmentOf(minibatches, microbatches, accumulate);
+    // Fewer microbatches than a schedule asks for are refused.
+    if (!CheckNumbers(recipe, shape, segment).ok()) return;
+    CAPTURE(recipe.schedule, recipe.weights, shape.replicas, minibatches,
+            microbatches, accumulate);
+    CHECK(Compile(recipe, shape, segment).status() == absl::OkStatus());
+    ++programs;
+  };
+  for (const ScheduleEntry& entry : Schedules()) {
+    for (const absl::string_view weights : entry.weights) {
+      const Recipe recipe = {std::string(entry.name), std::string(weights)};
+      for (int stages = 1; stages <= 8; ++stages) {
+        const PipelineShape straight = ChainOf(std::vector<int>(stages, 1));
+        for (int units = 1; units <= 20; ++units) {
+          if (entry.unit_is_microbatch) {
+            check(recipe, straight, 1 + units % 3, units, 1 + units % 2);
+          } else {
+            check(recipe, straight, units, 1, 1 + units % 3);
+          }
+        }
+      }
+      testing::ForEachShape(4, 4, [&](const PipelineShape& shape) {
+        for (const int units : {1, 5, 16, 20}) {
+          if (entry.unit_is_microbatch) {
+            check(recipe, shape, 3, units, 1 + units % 2);
+          } else {
+            check(recipe, shape, units, 1, 1 + units % 2);
+          }
+        }
+      });
+    }
+  }
+  CHECK(programs > 7000);
+}
+
+// What the planner counts memory with, against what programs do.
+TEST_CASE("compile: what is held by closed form is what a long program holds") {
+  for (const ScheduleEntry& entry : Schedules()) {
+    for (const absl::string_view weights : entry.weights) {
+      const Recipe recipe = {std::string(entry.name), std::string(weights)};
+      testing::ForEachShape(4, 3, [&](const PipelineShape& shape) {
+        const Segment segment =
+            entry.unit_is_microbatch ? SegmentOf(3, 24) : SegmentOf(72);
+        const Program program = MustCompile(recipe, shape, segment);
+        std::vector<int> most(shape.stages(), 0);
+        for (const Row& row : program.rows) {
+          int units = 0;
+          for (const Action& action : row.actions) {
+            if (action.kind == ActionKind::kForward) ++units;
+            if (action.kind == ActionKind::kRelease) --units;
+            most[row.stage.value()] = std::max(most[row.stage.value()], units);
+          }
+        }
+        for (int s = 0; s < shape.stages(); ++s) {
+          const auto held = MostHeld(recipe, shape, segment, StageId{s});
+          REQUIRE(held.ok());
+          CAPTURE(recipe.schedule, recipe.weights, shape.replicas, s);
+          CHECK(held->units == most[s]);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("compile: flush is valid over stages, microbatches and replicas") {
   testing::ForEachShape(4, 3, [](PipelineShape shape) {
     for (const int in_flight : {0, 1, 2}) {
@@ -90,6 +161,11 @@ TEST_CASE("compile: golden programs", "[golden]") {
   const PipelineShape straight = ChainOf({1, 1, 1, 1});
   check("1f1b_4x6", MustCompile("1f1b", straight, SegmentOf(6)));
   check("flush_4x6", MustCompile("flush", straight, SegmentOf(1, 6)));
+  check("gpipe_4x6", MustCompile("gpipe", straight, SegmentOf(1, 6)));
+  check("model_parallel_4x3",
+        MustCompile("model_parallel", straight, SegmentOf(3)));
+  check("two_version_4x3x4",
+        MustCompile("two_version", straight, SegmentOf(3, 4)));
   check("1f1b_2-1_x5", MustCompile("1f1b", ChainOf({2, 1}), SegmentOf(5)));
   check("flush_2-3_x2x5",
         MustCompile("flush", ChainOf({2, 3}), SegmentOf(2, 5)));
@@ -163,12 +239,21 @@ TEST_CASE(
     return std::string(program.status().message());
   };
   CHECK(message(Compile({"2f2b", ""}, chain, SegmentOf(1))) ==
-        "schedule \"2f2b\" is not known; known schedules: 1f1b, flush");
-  CHECK(message(Compile({"1f1b", "none"}, chain, SegmentOf(1))) ==
-        "weight policy \"none\" is not known; known policies: stash, flush");
+        std::string(FindSchedule("2f2b").status().message()));
+  CHECK(message(Compile({"1f1b", "noone"}, chain, SegmentOf(1))) ==
+        "weight policy \"noone\" is not known; known policies: stash, "
+        "vertical_sync, none, flush, two_version");
   CHECK(message(Compile({"1f1b", "flush"}, chain, SegmentOf(1))) ==
-        "schedule \"1f1b\": weights is \"flush\", expected stash; it updates "
-        "while other minibatches are in flight, so one version is not enough");
+        "schedule \"1f1b\": weights is \"flush\", expected stash or "
+        "vertical_sync or none; it updates while other minibatches are in "
+        "flight: never a flush, and not once for several microbatches");
+  CHECK(message(Compile({"flush", "stash"}, chain, SegmentOf(1))) ==
+        "schedule \"flush\": weights is \"stash\", expected flush; it updates "
+        "only while nothing is in flight, so there is never a second version");
+  CHECK(message(Compile({"model_parallel", ""}, ChainOf({1, 1}, 2),
+                        SegmentOf(1))) ==
+        "schedule \"model_parallel\": in_flight is 2, expected 1; 1f1b takes "
+        "any number");
   CHECK(message(Compile({"1f1b", ""}, chain, SegmentOf(1, 2))) ==
         "schedule \"1f1b\": microbatches is 2, expected 1; it takes whole "
         "minibatches; use schedule flush to split them");

@@ -10,6 +10,7 @@
 #include "scheduler/passes/simulate.h"
 #include "scheduler/passes/validate.h"
 #include "scheduler/testing/programs.h"
+#include "scheduler/testing/scalar_chain.h"
 
 namespace pipework {
 namespace {
@@ -240,59 +241,11 @@ TEST_CASE("paper: the first minibatches of the second epoch read one version") {
 // ---- the golden trajectory
 // ---------------------------------------------------
 
-// y = w0 w1 w2 x with x = t = 1, loss (y - t)^2 / 2, every w = 0.5, eta = 0.1,
-// plain SGD: walks the compiled program with one scalar a stage.
 std::array<double, 3> Walk(const Program& program) {
-  constexpr double kEta = 0.1;
-  struct Stage {
-    std::map<int64_t, double> weights;    // by version
-    std::map<int64_t, double> inputs;     // by unit
-    std::map<int64_t, double> gradients;  // by unit
-    std::map<int64_t, double> outputs;
-    double gradient = 0;
-    size_t next = 0;
-  };
-  std::array<Stage, 3> stages;
-  for (Stage& stage : stages) stage.weights[0] = 0.5;
-  std::map<std::pair<int, int64_t>, double> forward;   // to stage, unit
-  std::map<std::pair<int, int64_t>, double> backward;  // to stage, unit
-  bool moved = true;
-  while (moved) {
-    moved = false;
-    for (int s = 0; s < 3; ++s) {
-      Stage& me = stages[s];
-      const auto& actions = program.row(StageId{s}, ReplicaId{0}).actions;
-      while (me.next < actions.size()) {
-        const Action& action = actions[me.next];
-        const int64_t k = action.number;
-        const int64_t v = action.version.value();
-        if (action.kind == ActionKind::kReceiveForward) {
-          if (forward.count({s, k}) == 0) break;
-          me.inputs[k] = forward[{s, k}];
-        } else if (action.kind == ActionKind::kReceiveBackward) {
-          if (backward.count({s, k}) == 0) break;
-          me.gradients[k] = backward[{s, k}];
-        } else if (action.kind == ActionKind::kForward) {
-          if (s == 0) me.inputs[k] = 1;
-          me.outputs[k] = me.weights.at(v) * me.inputs[k];
-        } else if (action.kind == ActionKind::kSendForward) {
-          forward[{s + 1, k}] = me.outputs[k];
-        } else if (action.kind == ActionKind::kBackward) {
-          if (s == 2) me.gradients[k] = me.outputs[k] - 1;
-          me.gradient = me.gradients[k] * me.inputs[k];
-          me.gradients[k] *= me.weights.at(v);  // now that of the input
-        } else if (action.kind == ActionKind::kSendBackward) {
-          backward[{s - 1, k}] = me.gradients[k];
-        } else if (action.kind == ActionKind::kUpdate) {
-          me.weights[v] = me.weights.at(v - 1) - kEta * me.gradient;
-        }
-        ++me.next;
-        moved = true;
-      }
-    }
-  }
   std::array<double, 3> last;
-  for (int s = 0; s < 3; ++s) last[s] = stages[s].weights.rbegin()->second;
+  for (int s = 0; s < 3; ++s) {
+    last[s] = testing::WalkScalarChain(program)[s].back();
+  }
   return last;
 }
 

@@ -45,14 +45,6 @@ int Step(const std::vector<int>& own, size_t i, int round) {
   return i + 1 < own.size() ? own[i + 1] - own[i] : own[0] + round - own[i];
 }
 
-// Units in an update of the stage, over all replicas.
-int64_t UnitsPerUpdate(const Program& program, StageId stage) {
-  const Segment& segment = program.segment;
-  return program.unit_is_microbatch
-             ? int64_t{segment.accumulate} * segment.microbatches
-             : int64_t{segment.accumulate} * program.shape.round(stage);
-}
-
 bool IsCompute(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
          kind == ActionKind::kWeightGradient || kind == ActionKind::kEvaluate;
@@ -149,15 +141,21 @@ ReplicaId Program::owner(StageId stage, int64_t unit) const {
   return ReplicaId{round[turn % static_cast<int64_t>(round.size())]};
 }
 
+int64_t Program::units_per_update(StageId stage) const {
+  return int64_t{segment.accumulate} * (unit_is_microbatch
+                                            ? segment.microbatches
+                                            : shape.round(stage));
+}
+
 int64_t Program::updates(StageId stage) const {
   if (segment.evaluation) return 0;
-  return CeilDivide(segment.units(), UnitsPerUpdate(*this, stage));
+  return CeilDivide(segment.units(), units_per_update(stage));
 }
 
 UnitRange Program::units_of_update(StageId stage, int64_t update) const {
   const int64_t index = update - segment.first_version(stage);
   PIPE_CHECK(index >= 0 && index < updates(stage));
-  const int64_t size = UnitsPerUpdate(*this, stage);
+  const int64_t size = units_per_update(stage);
   const int64_t first = segment.first_unit();
   const int64_t end = first + segment.units();
   return {first + index * size, std::min(first + (index + 1) * size, end)};

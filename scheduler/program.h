@@ -32,6 +32,11 @@ struct PipelineShape {
   // Units of a round that each replica of a stage runs, by stage and replica;
   // a stage without an entry: one each.
   std::vector<std::vector<int>> shares;
+  // Parts that each stage's layers are in (interleaved schedules): chunk c of
+  // stage s of P is virtual stage c P + s, or, where `folded`, for odd c
+  // (c + 1) P - 1 - s. See chunks.h.
+  int chunks = 1;
+  bool folded = false;
 
   int stages() const { return static_cast<int>(replicas.size()); }
   int workers() const;  // sum of replicas
@@ -111,6 +116,8 @@ struct Program {
   // The units of all replicas whose gradients update `update` sums. Numbered
   // as U is: through the run. REQUIRES: the update is one of this segment's.
   UnitRange units_of_update(StageId stage, int64_t update) const;
+  // Units of all replicas that a full update of the stage sums.
+  int64_t units_per_update(StageId stage) const;
   // Updates of the stage in this segment.
   int64_t updates(StageId stage) const;
   // Versions of each stage after this segment.

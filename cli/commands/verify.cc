@@ -111,7 +111,8 @@ absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
   ASSIGN_OR_RETURN(const Recipe recipe,
                    CheckRecipe({pipeline->schedule(), pipeline->weights()}, 1));
   pipeline->set_weights(recipe.weights);
-  const bool takes_microbatches = recipe.schedule == "flush";
+  RETURN_IF_ERROR(CheckRunnable(recipe));
+  const bool takes_microbatches = TakesMicrobatches(recipe.schedule);
   if (microbatches > 0) batch->set_microbatches(microbatches);
   if (!takes_microbatches && microbatches == 0) batch->set_microbatches(1);
   if (takes_microbatches && invocation.Has("schedule") && microbatches == 0 &&

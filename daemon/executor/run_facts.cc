@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/compile.h"
+
 namespace pipework {
 
 int64_t RunFacts::SizeOf(int64_t k) const {
@@ -26,7 +28,8 @@ int64_t MinibatchOf(const Program& program, int64_t unit) {
 }
 
 int MicrobatchesOf(const v1::JobSpec& spec, const v1::Plan& plan) {
-  if (plan.schedule() != "flush" && spec.pipeline().schedule() != "flush") {
+  if (!TakesMicrobatches(plan.schedule()) &&
+      !TakesMicrobatches(spec.pipeline().schedule())) {
     return 1;
   }
   const int each =

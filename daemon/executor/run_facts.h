@@ -38,7 +38,7 @@ int64_t MinibatchOf(const Program& program, int64_t unit);
 
 // Microbatches of a minibatch over all replicas of stage 0: batch.microbatches
 // for each of them, or for each unit of a round where they have shares, if the
-// schedule is flush; else 1.
+// schedule takes microbatches; else 1.
 int MicrobatchesOf(const v1::JobSpec& spec, const v1::Plan& plan);
 
 // REQUIRES: spec is valid, train_samples > 0.

@@ -15,6 +15,8 @@
 #include "proto/errors.h"
 #include "proto/metrics.pb.h"
 #include "proto/status_macros.h"
+#include "scheduler/compile.h"
+#include "scheduler/passes/assign_versions.h"
 #include "scheduler/versioning/policy.h"
 
 namespace pipework {
@@ -165,7 +167,7 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Run(
   program_ = &program;
   policy_ = *policy;
   outcome_ = Outcome();
-  outcome_.flushes = program.unit_is_microbatch;
+  outcome_.flushes = IsSynchronous(program.schedule);
   forwards_left_ = 0;
   newest_forward_ = -1;
   bool backward_seen = false;
@@ -183,8 +185,10 @@ absl::StatusOr<StageExecutor::Outcome> StageExecutor::Run(
                                        : ExecutorState::kWaiting);
   if (training) metrics_.account().Resume();
   absl::Status status;
-  for (const Action& action : row.actions) {
-    status = Do(action);
+  const std::vector<WeightVersion> to_come = OldestToCome(row);
+  for (size_t i = 0; i < row.actions.size(); ++i) {
+    oldest_to_come_ = to_come[i];
+    status = Do(row.actions[i]);
     if (!status.ok()) break;
     if (hooks_.between) {
       status = hooks_.between();
@@ -568,6 +572,7 @@ absl::Status StageExecutor::Update(const Action& action) {
   activations_.ForEachForwarded([&flight](const InFlight& each) {
     flight.forward_reads.push_back(each.forward_version);
   });
+  flight.oldest_to_come = oldest_to_come_;
   const int64_t read = weights_.newest().value();
   PIPE_CHECK(action.version.value() == read + 1);
   // The buffers that are read stay the newest version's until the commit.

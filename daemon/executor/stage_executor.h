@@ -209,6 +209,7 @@ class StageExecutor {
   Outcome outcome_;
   int64_t forwards_left_ = 0;
   int64_t newest_forward_ = -1;
+  WeightVersion oldest_to_come_;  // after the action in progress
 
   // --break order: the gradients of the update before.
   TensorList held_back_;

@@ -12,7 +12,8 @@
 namespace pipework {
 
 int Network::OwnerOf(int stage, int64_t unit) const {
-  const int64_t number = is_flush_ ? unit % units_per_minibatch_ : unit;
+  const int64_t number =
+      takes_microbatches_ ? unit % units_per_minibatch_ : unit;
   return stages_[stage].turns[number % units_per_round(stage)];
 }
 

@@ -68,7 +68,7 @@ class Network {
   }
   // Units of a minibatch: microbatches where the schedule takes them.
   int64_t units_per_minibatch() const { return units_per_minibatch_; }
-  bool is_flush() const { return is_flush_; }
+  bool takes_microbatches() const { return takes_microbatches_; }
   int64_t accumulate() const { return accumulate_; }
   int64_t minibatches_per_epoch() const {
     return sampler_.minibatches_per_epoch();
@@ -172,7 +172,7 @@ class Network {
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Sampler sampler_;
-  const bool is_flush_;
+  const bool takes_microbatches_;
   const int64_t units_per_minibatch_;
   const int64_t accumulate_;
   const int64_t total_steps_;

@@ -18,10 +18,13 @@ namespace {
 // Far above what a plan has; keeps a round in memory.
 constexpr int kMostShare = 4096;
 
-bool IsFlush(const OracleJob& job) {
+// Schedules whose units are microbatches. The oracle knows them by itself.
+bool TakesMicrobatches(const OracleJob& job) {
   const std::string& planned = job.plan.schedule();
-  return (planned.empty() ? job.spec.pipeline().schedule() : planned) ==
-         "flush";
+  const std::string& schedule =
+      planned.empty() ? job.spec.pipeline().schedule() : planned;
+  return schedule == "flush" || schedule == "gpipe" ||
+         schedule == "two_version";
 }
 
 // The replica of each unit of a round, after one rule: a turn goes to the
@@ -50,9 +53,9 @@ std::vector<int> TurnsOf(const v1::PlanStage& stage) {
   return turns;
 }
 
-// A flush takes batch.microbatches for each unit of a round of the first stage.
+// They take batch.microbatches for each unit of a round of the first stage.
 int64_t UnitsPerMinibatch(const OracleJob& job) {
-  if (!IsFlush(job)) return 1;
+  if (!TakesMicrobatches(job)) return 1;
   return std::max<int64_t>(1, job.spec.batch().microbatches()) *
          static_cast<int64_t>(TurnsOf(job.plan.stages(0)).size());
 }
@@ -159,7 +162,7 @@ Network::Network(OracleJob job, GraphInfo info,
       optimizer_(std::move(optimizer)),
       sampler_(job_.train->size(), job_.spec.batch().minibatch(),
                job_.spec.seed()),
-      is_flush_(IsFlush(job_)),
+      takes_microbatches_(TakesMicrobatches(job_)),
       units_per_minibatch_(UnitsPerMinibatch(job_)),
       accumulate_(std::max<int64_t>(1, job_.spec.batch().accumulate())),
       total_steps_(TotalSteps(job_)) {}

@@ -21,9 +21,9 @@ bool EndsGroup(const Network& network, int s, int64_t unit, int64_t first,
                int64_t end) {
   const int64_t per_minibatch = network.units_per_minibatch();
   if (unit + 1 == end * per_minibatch) return true;
-  // A flush updates after whole minibatches; else a group has `accumulate`
-  // rounds of all replicas.
-  const int64_t group = network.is_flush()
+  // Microbatches are updated after whole minibatches; else a group has
+  // `accumulate` rounds of all replicas.
+  const int64_t group = network.takes_microbatches()
                             ? network.accumulate() * per_minibatch
                             : network.accumulate() * network.units_per_round(s);
   return (unit - first * per_minibatch + 1) % group == 0;

@@ -18,6 +18,48 @@ std::string SeatName(const Trace& trace) {
   return absl::StrCat("stage ", trace.stage, " replica ", trace.replica);
 }
 
+// By unit: updates that stage 0 had made since the last drain as it entered.
+using Entries = std::map<int64_t, int64_t>;
+
+Entries EntriesOf(const std::vector<Trace>& traces) {
+  Entries entries;
+  for (const Trace& trace : traces) {
+    if (trace.stage != 0) continue;
+    int64_t updates = 0;
+    for (const TraceRecord& record : trace.records) {
+      if (record.operation == 'F') entries[record.number] = updates;
+      if (record.operation == 'U') ++updates;
+      if (record.operation == 'D') updates = 0;
+    }
+  }
+  return entries;
+}
+
+// Where a seat stands.
+struct Standing {
+  int64_t newest;
+  int64_t drained;          // version at the last drain
+  int64_t first_minibatch;  // since then
+};
+
+// The version that a forward must read.
+int64_t WantedVersion(const Promise& promise, const Trace& trace,
+                      const TraceRecord& record, const Entries& entries,
+                      const Standing& now) {
+  if (promise.weights == "two_version") {
+    const int64_t update =
+        (record.minibatch - now.first_minibatch) / promise.accumulate;
+    return now.drained + std::max<int64_t>(0, update - 1);
+  }
+  const auto entry = entries.find(record.number);
+  if (promise.weights != "vertical_sync" || promise.rounds.empty() ||
+      entry == entries.end()) {
+    return now.newest;
+  }
+  return now.drained +
+         entry->second * promise.rounds[0] / promise.rounds[trace.stage];
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TraceRecord>> ParseTrace(const std::string& file,
@@ -81,34 +123,52 @@ absl::StatusOr<std::vector<Trace>> ReadTraces(
   return traces;
 }
 
-std::string FirstBrokenPromise(const std::vector<Trace>& traces) {
+std::string FirstBrokenPromise(const std::vector<Trace>& traces,
+                               const Promise& promise) {
+  const Entries entries = EntriesOf(traces);
   for (const Trace& trace : traces) {
     const std::string seat = SeatName(trace);
     std::map<int64_t, int64_t> in_flight;  // unit -> version its forward read
     int64_t newest = 0;
+    int64_t drained = 0;  // version at the last drain
+    int64_t first_minibatch = -1;
     for (const TraceRecord& record : trace.records) {
       switch (record.operation) {
-        case 'F':
-          if (record.version_read != newest) {
+        case 'F': {
+          if (first_minibatch < 0) first_minibatch = record.minibatch;
+          const int64_t wanted =
+              WantedVersion(promise, trace, record, entries,
+                            {newest, drained, first_minibatch});
+          if (record.version_read != wanted) {
             return MismatchText(
                 seat,
                 absl::StrCat("version that the forward of unit ", record.number,
                              " read"),
                 absl::StrCat(record.version_read),
-                absl::StrCat(newest, ", the newest"));
+                absl::StrCat(wanted, wanted == newest ? ", the newest" : ""));
           }
           if (!in_flight.emplace(record.number, record.version_read).second) {
             return MismatchText(seat, absl::StrCat("unit ", record.number),
                                 "forwarded twice", "once");
           }
           break;
+        }
         case 'B': {
           const auto forward = in_flight.find(record.number);
           if (forward == in_flight.end()) {
             return MismatchText(seat, absl::StrCat("unit ", record.number),
                                 "backwarded", "a forward before it");
           }
-          if (record.version_read != forward->second) {
+          if (promise.weights == "none") {
+            if (record.version_read != newest) {
+              return MismatchText(
+                  seat,
+                  absl::StrCat("version that the backward of unit ",
+                               record.number, " read"),
+                  absl::StrCat(record.version_read),
+                  absl::StrCat(newest, ", the newest"));
+            }
+          } else if (record.version_read != forward->second) {
             return MismatchText(
                 seat,
                 absl::StrCat("version that the backward of unit ",
@@ -135,6 +195,8 @@ std::string FirstBrokenPromise(const std::vector<Trace>& traces) {
             return MismatchText(seat, "units in flight at a drain",
                                 absl::StrCat(in_flight.size()), "0");
           }
+          drained = newest;
+          first_minibatch = -1;
           break;
         default:
           break;

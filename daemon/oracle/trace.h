@@ -36,12 +36,24 @@ absl::StatusOr<std::vector<TraceRecord>> ParseTrace(const std::string& file,
 absl::StatusOr<std::vector<Trace>> ReadTraces(
     const std::vector<std::string>& folders, const v1::Plan& plan);
 
-// What weight stashing promises, and a flush too, asked of each trace by
-// itself: a forward reads the newest version that this seat has made; a
-// backward reads the version that its forward read; an update reads the newest
-// version and writes the next; nothing is in flight at a drain. One line about
+// A weight policy, as far as its logs must show it.
+struct Promise {
+  std::string weights = "stash";
+  int64_t accumulate = 1;
+  // By stage: units of one round of its replicas. Empty: not asked for.
+  std::vector<int64_t> rounds;
+};
+
+// What the policy promises, asked of each trace by itself. Of all: an update
+// reads the newest version and writes the next; nothing is in flight at a
+// drain; a version is read only when it exists. A forward reads
+//   stash, flush, none  the newest version that this seat has made
+//   vertical_sync       what was newest on stage 0 when the unit entered
+//   two_version         one update before the newest of its minibatch
+// and a backward what its forward read; with none, the newest. One line about
 // the first record that breaks it; empty: none.
-std::string FirstBrokenPromise(const std::vector<Trace>& traces);
+std::string FirstBrokenPromise(const std::vector<Trace>& traces,
+                               const Promise& promise = Promise());
 
 // The steps at which the run was drained, ascending; one appears again where
 // nothing ran in between.

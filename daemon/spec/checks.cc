@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/spec/layer_checks.h"
@@ -410,7 +411,48 @@ class Checker {
             problem.hint());
       }
     }
-    CheckMicrobatches(CheckRecipe({pipeline.schedule(), ""}, 2).ok());
+    const absl::Status runnable = CheckRunnable({pipeline.schedule(), ""});
+    if (!runnable.ok()) {
+      Add("pipeline.schedule", Quoted(pipeline.schedule()),
+          "a schedule that executors run", std::string(runnable.message()));
+    }
+    CheckMicrobatches(TakesMicrobatches(pipeline.schedule()));
+    CheckRecipeNumbers();
+  }
+
+  // What a schedule asks of the pipeline, as far as the spec says what it is.
+  void CheckRecipeNumbers() {
+    const v1::PipelineSpec& pipeline = spec_.pipeline();
+    const v1::BatchSpec& batch = spec_.batch();
+    PipelineShape shape;
+    shape.replicas.assign(std::clamp<int64_t>(pipeline.stage_count(), 1, 4096),
+                          1);
+    if (!pipeline.stages().empty()) {
+      shape.replicas.clear();
+      for (const v1::StageSpec& stage : pipeline.stages()) {
+        shape.replicas.push_back(std::clamp(stage.replicas(), 1, 4096));
+      }
+    }
+    int in_flight = 0;
+    if (absl::SimpleAtoi(pipeline.in_flight(), &in_flight) && in_flight > 0) {
+      shape.in_flight = in_flight;
+    }
+    Segment segment;
+    segment.minibatches = 1;
+    if (TakesMicrobatches(pipeline.schedule()) &&
+        batch.microbatches() <= kMostBatch) {
+      segment.microbatches = static_cast<int>(
+          std::max<int64_t>(1, batch.microbatches()) * shape.replicas[0]);
+    }
+    segment.accumulate = static_cast<int>(
+        std::clamp<int64_t>(batch.accumulate(), 1, kMostBatch));
+    const absl::Status status =
+        CheckNumbers({pipeline.schedule(), ""}, shape, segment);
+    if (status.ok()) return;
+    Problems told;
+    told.AddStatus("pipeline.schedule", status);
+    const v1::Problem& problem = told.list()[0];
+    Add("pipeline.schedule", problem.got(), problem.expected(), problem.hint());
   }
 
   // `takes`: the schedule takes microbatches.

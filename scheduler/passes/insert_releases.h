@@ -6,7 +6,8 @@
 
 namespace pipework {
 
-// R after each B and what it sends, before the update that follows: the update
+// R after each B and what it sends, or after its W where the backward is split,
+// before the update that follows: the update
 // may then take over the version that nobody reads any more. The other order
 // holds one version more.
 void InsertReleases(Program* program);

@@ -3,21 +3,27 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/chunks.h"
+
 namespace pipework {
 namespace {
 
-Action Transfer(const Program& program, ActionKind kind, const Action& compute,
-                StageId peer) {
+// Between `compute` and a neighbour; its chunk is the receiver's.
+void Append(const Program& program, ActionKind kind, const Action& compute,
+            StageId own, const Neighbour& peer, std::vector<Action>* actions) {
+  if (peer.stage == own) return;
+  const bool receives = kind == ActionKind::kReceiveForward ||
+                        kind == ActionKind::kReceiveBackward;
   Action action;
   action.kind = kind;
   action.number = compute.number;
   action.minibatch = compute.minibatch;
   action.microbatch = compute.microbatch;
-  action.peer_stage = peer;
-  action.peer_replica = program.owner(peer, compute.number);
+  action.peer_stage = peer.stage;
+  action.peer_replica = program.owner(peer.stage, compute.number);
   action.evaluation = compute.kind == ActionKind::kEvaluate;
-  action.chunk = compute.chunk;
-  return action;
+  action.chunk = receives ? compute.chunk : peer.chunk;
+  actions->push_back(action);
 }
 
 }  // namespace
@@ -25,31 +31,35 @@ Action Transfer(const Program& program, ActionKind kind, const Action& compute,
 void InsertTransfers(Program* program) {
   const std::vector<StageEdge> edges = EdgesOf(program->shape);
   for (Row& row : program->rows) {
+    std::vector<Neighbours> neighbours;  // by chunk
+    for (int c = 0; c < program->shape.chunks; ++c) {
+      neighbours.push_back(NeighboursOf(program->shape, edges, row.stage, c));
+    }
     std::vector<Action> actions;
     actions.reserve(row.actions.size() * 3);
     for (const Action& action : row.actions) {
       const bool forward = action.kind == ActionKind::kForward ||
                            action.kind == ActionKind::kEvaluate;
       const bool backward = action.kind == ActionKind::kBackward;
-      for (const StageEdge& edge : edges) {
-        if (forward && edge.to == row.stage) {
-          actions.push_back(Transfer(*program, ActionKind::kReceiveForward,
-                                     action, edge.from));
-        }
-        if (backward && edge.from == row.stage && edge.has_gradient) {
-          actions.push_back(Transfer(*program, ActionKind::kReceiveBackward,
-                                     action, edge.to));
+      const Neighbours& around = neighbours[action.chunk];
+      const auto transfer = [&](ActionKind kind, const Neighbour& peer) {
+        Append(*program, kind, action, row.stage, peer, &actions);
+      };
+      for (const Neighbour& from : around.producers) {
+        if (forward) transfer(ActionKind::kReceiveForward, from);
+      }
+      for (const Neighbour& from : around.consumers) {
+        if (backward && from.has_gradient) {
+          transfer(ActionKind::kReceiveBackward, from);
         }
       }
       actions.push_back(action);
-      for (const StageEdge& edge : edges) {
-        if (forward && edge.from == row.stage) {
-          actions.push_back(
-              Transfer(*program, ActionKind::kSendForward, action, edge.to));
-        }
-        if (backward && edge.to == row.stage && edge.has_gradient) {
-          actions.push_back(
-              Transfer(*program, ActionKind::kSendBackward, action, edge.from));
+      for (const Neighbour& to : around.consumers) {
+        if (forward) transfer(ActionKind::kSendForward, to);
+      }
+      for (const Neighbour& to : around.producers) {
+        if (backward && to.has_gradient) {
+          transfer(ActionKind::kSendBackward, to);
         }
       }
     }

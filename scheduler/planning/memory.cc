@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/check.h"
+#include "scheduler/schedules/schedule.h"
 #include "scheduler/versioning/policy.h"
 
 namespace pipework {
@@ -36,16 +37,13 @@ Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage) {
   PIPE_CHECK(policy.ok());  // the recipe has been checked
   Holds holds;
   holds.versions = (*policy)->MostVersions(shape, stage, work.accumulate);
-  holds.activations = Warmup(shape, stage) + 1;
-  if (work.unit_is_microbatch) {
-    const int round = shape.round(stage);
-    int share = 1;  // the largest
-    for (int q = 0; q < shape.replicas[stage.value()]; ++q) {
-      share = std::max(share, shape.share(stage, ReplicaId{q}));
-    }
-    const int own = (work.microbatches + round - 1) / round * share;
-    holds.activations = std::min(holds.activations, own);
-  }
+  const absl::StatusOr<const ScheduleEntry*> schedule =
+      FindSchedule(work.recipe.schedule);
+  PIPE_CHECK(schedule.ok());
+  Segment segment;
+  segment.microbatches = work.microbatches;
+  segment.accumulate = work.accumulate;
+  holds.activations = (*schedule)->in_flight(shape, segment, stage);
   return holds;
 }
 
@@ -59,13 +57,22 @@ HoldsFn HoldsFor(const Workload& work) {
     if (behind > 0) shape.replicas.push_back(behind);
     const StageId stage{before > 0 ? 1 : 0};
     Holds holds = HoldsOf(work, shape, stage);
+    // But vertical sync also asks how many of them are the first stage's.
+    for (int first = 1;
+         first < before && work.recipe.weights == "vertical_sync"; ++first) {
+      PipelineShape other;
+      other.replicas = {first, before - first, replicas};
+      if (behind > 0) other.replicas.push_back(behind);
+      holds.versions =
+          std::max(holds.versions, HoldsOf(work, other, StageId{2}).versions);
+    }
     if (work.in_flight > 1 && behind > 0) {
       // Deeper than NOAM: no more than all units that the first stage admits,
       // and it has no more replicas than there are workers before this one.
       const int first = before > 0 ? before : replicas;
       const int deepest = work.in_flight * first / replicas + 1;
       holds.activations = std::max(holds.activations, deepest);
-      if (holds.versions > 1) {
+      if (holds.versions > 1 && work.recipe.weights != "two_version") {
         holds.versions = std::max(holds.versions, deepest);
       }
     }

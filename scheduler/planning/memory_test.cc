@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 
+#include "scheduler/passes/assign_versions.h"
 #include "scheduler/schedules/schedule.h"
 #include "scheduler/testing/programs.h"
+#include "scheduler/versioning/policy.h"
 
 namespace pipework {
 namespace {
@@ -16,26 +18,37 @@ Workload WorkOf(const ScheduleEntry& schedule, absl::string_view weights,
   Workload work;
   work.recipe = {std::string(schedule.name), std::string(weights)};
   work.unit_is_microbatch = schedule.unit_is_microbatch;
-  work.microbatches = schedule.unit_is_microbatch ? 8 : 1;
-  work.in_flight = in_flight;
+  work.microbatches = schedule.unit_is_microbatch ? 36 : 1;
+  PipelineShape limits;
+  limits.in_flight = in_flight;
+  work.in_flight = ShapeFor(work.recipe, limits).in_flight;
   return work;
 }
 
 // Most versions and units that a row holds, counted from its actions.
-Holds Counted(const Row& row) {
+Holds Counted(const Row& row, const Policy& policy) {
   Holds most{1, 0};
-  std::map<int64_t, int64_t> read;
-  for (const Action& action : row.actions) {
+  std::map<int64_t, WeightVersion> read;
+  const std::vector<WeightVersion> to_come = OldestToCome(row);
+  for (size_t i = 0; i < row.actions.size(); ++i) {
+    const Action& action = row.actions[i];
     if (action.kind == ActionKind::kForward) {
-      read[action.number] = action.version.value();
+      read[action.number] = action.version;
       most.activations =
           std::max(most.activations, static_cast<int>(read.size()));
     } else if (action.kind == ActionKind::kRelease) {
       read.erase(action.number);
     } else if (action.kind == ActionKind::kUpdate) {
-      std::set<int64_t> live = {action.version.value()};
-      for (const auto& [unit, version] : read) live.insert(version);
-      most.versions = std::max(most.versions, static_cast<int>(live.size()));
+      Flight flight;
+      flight.newest = WeightVersion{action.version.value() - 1};
+      for (const auto& [unit, version] : read) {
+        flight.forward_reads.push_back(version);
+      }
+      flight.oldest_to_come = to_come[i];
+      const int64_t oldest =
+          std::min(action.version, policy.OldestStillAskedFor(flight)).value();
+      most.versions = std::max(
+          most.versions, static_cast<int>(action.version.value() - oldest + 1));
     }
   }
   return most;
@@ -49,11 +62,18 @@ TEST_CASE(
       for (const int in_flight : {0, 1, 3, 9}) {
         const Workload work = WorkOf(schedule, weights, in_flight);
         const HoldsFn told = HoldsFor(work);
+        const Policy& policy = **FindPolicy(weights);
+        // Depends on how many replicas the first stage has, not on the workers
+        // before this one alone.
+        const bool exactly_told = weights != "vertical_sync";
         testing::ForEachShape(3, 3, [&](PipelineShape shape) {
           shape.in_flight = in_flight;
+          const Segment segment = testing::SegmentOf(
+              schedule.unit_is_microbatch ? 3 : 72, work.microbatches);
+          if (!CheckNumbers(work.recipe, shape, segment).ok()) return;
           const Program program =
-              testing::MustCompile(work.recipe.schedule, shape,
-                                   testing::SegmentOf(60, work.microbatches));
+              testing::MustCompile(work.recipe, shape, segment);
+          shape = program.shape;
           int before = 0;
           for (int s = 0; s < shape.stages(); ++s) {
             const int replicas = shape.replicas[s];
@@ -61,7 +81,8 @@ TEST_CASE(
             const Holds exact = HoldsOf(work, shape, StageId{s});
             Holds held;
             for (int q = 0; q < replicas; ++q) {
-              const Holds row = Counted(program.row(StageId{s}, ReplicaId{q}));
+              const Holds row =
+                  Counted(program.row(StageId{s}, ReplicaId{q}), policy);
               held.versions = std::max(held.versions, row.versions);
               held.activations = std::max(held.activations, row.activations);
             }
@@ -71,7 +92,9 @@ TEST_CASE(
             CHECK(partitioner.versions >= held.versions);
             CHECK(partitioner.activations >= held.activations);
             if (in_flight == 0) {
-              CHECK(partitioner.versions == held.versions);
+              if (exactly_told) {
+                CHECK(partitioner.versions == held.versions);
+              }
               CHECK(partitioner.activations == held.activations);
             }
             before += replicas;

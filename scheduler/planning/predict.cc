@@ -24,7 +24,11 @@ struct Window {
 };
 
 Window SteadyWindow(const PipelineShape& shape, bool unit_is_microbatch,
-                    int accumulate) {
+                    bool synchronous, int accumulate) {
+  if (unit_is_microbatch && !synchronous) {
+    // The pipe fills within the first update, and empties within the last.
+    return {6 * int64_t{accumulate}, 2 * accumulate - 1, 5 * accumulate - 1};
+  }
   if (unit_is_microbatch) {
     // Every group of minibatches is like the one before.
     return {3 * int64_t{accumulate}, accumulate - 1, 3 * accumulate - 1};
@@ -129,7 +133,8 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
                                    const Layout& layout) {
   const PipelineShape shape = ShapeOfLayout(work, layout);
   const Window window =
-      SteadyWindow(shape, work.unit_is_microbatch, work.accumulate);
+      SteadyWindow(shape, work.unit_is_microbatch,
+                   IsSynchronous(work.recipe.schedule), work.accumulate);
   Segment segment;
   segment.minibatches = window.minibatches;
   segment.microbatches = work.unit_is_microbatch ? work.microbatches : 1;

@@ -145,7 +145,9 @@ absl::StatusOr<Workload> MakeWorkload(const WorkloadRequest& request,
   work.microbatches = request.microbatches;
   work.accumulate = request.accumulate;
   work.minibatch_samples = request.minibatch;
-  work.in_flight = request.in_flight;
+  PipelineShape limits;
+  limits.in_flight = request.in_flight;
+  work.in_flight = ShapeFor(work.recipe, limits).in_flight;
   work.action_seconds = profile.action_seconds();
   const int64_t unit =
       (request.minibatch + request.microbatches - 1) / request.microbatches;

@@ -27,7 +27,12 @@ Segment SegmentOf(int64_t minibatches, int microbatches, int accumulate) {
 
 Program MustCompile(const std::string& schedule, const PipelineShape& shape,
                     const Segment& segment) {
-  absl::StatusOr<Program> program = Compile({schedule, ""}, shape, segment);
+  return MustCompile(Recipe{schedule, ""}, shape, segment);
+}
+
+Program MustCompile(const Recipe& recipe, const PipelineShape& shape,
+                    const Segment& segment) {
+  absl::StatusOr<Program> program = Compile(recipe, shape, segment);
   if (!program.ok()) {
     std::fprintf(stderr, "%s\n", program.status().ToString().c_str());
   }

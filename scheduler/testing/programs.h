@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/compile.h"
 #include "scheduler/program.h"
 
 namespace pipework {
@@ -20,6 +21,9 @@ Segment SegmentOf(int64_t minibatches, int microbatches = 1,
 
 // Stops the test program when it does not compile.
 Program MustCompile(const std::string& schedule, const PipelineShape& shape,
+                    const Segment& segment);
+
+Program MustCompile(const Recipe& recipe, const PipelineShape& shape,
                     const Segment& segment);
 
 // Every vector of replicas 1..most of 1 to `stages` stages.

@@ -4,6 +4,8 @@
 #ifndef PIPEWORK_SCHEDULER_VERSIONING_POLICY_H_
 #define PIPEWORK_SCHEDULER_VERSIONING_POLICY_H_
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,9 +17,14 @@
 namespace pipework {
 
 struct VersionQuery {
-  WeightVersion newest;        // published last on this stage
-  WeightVersion at_entry;      // newest on stage 0 when the unit entered
+  WeightVersion newest;  // published last on this stage
+  // What was newest on stage 0 when the unit entered, in this stage's count.
+  WeightVersion at_entry;
   WeightVersion forward_read;  // what this unit's forward read here
+  // At the last drain: nothing older is left.
+  WeightVersion first;
+  // The version that the update which sums this unit's gradient starts from.
+  WeightVersion applied_to;
 };
 
 // What is in flight on one stage replica when an update is about to happen.
@@ -25,6 +32,8 @@ struct Flight {
   WeightVersion newest;
   // What the units that wait for their backward have read, in any order.
   std::vector<WeightVersion> forward_reads;
+  // The oldest version that forwards still to come in the segment read.
+  WeightVersion oldest_to_come{std::numeric_limits<int64_t>::max()};
 
   // newest + 1 when nothing is in flight.
   WeightVersion OldestForwardRead() const;
