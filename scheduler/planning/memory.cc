@@ -49,32 +49,35 @@ Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage) {
 
 HoldsFn HoldsFor(const Workload& work) {
   return [&work](int workers, int before, int replicas) {
-    // Any pipeline with these three numbers holds the same under NOAM.
+    const bool vertical = work.recipe.weights == "vertical_sync";
+    const int behind = workers - before - replicas;
+    // Any pipeline with these three numbers holds the same under NOAM, and with
+    // one in flight.
     PipelineShape shape;
+    shape.in_flight = work.in_flight == 1 ? 1 : 0;
     if (before > 0) shape.replicas.push_back(before);
     shape.replicas.push_back(replicas);
-    const int behind = workers - before - replicas;
     if (behind > 0) shape.replicas.push_back(behind);
     const StageId stage{before > 0 ? 1 : 0};
     Holds holds = HoldsOf(work, shape, stage);
     // But vertical sync also asks how many of them are the first stage's.
-    for (int first = 1;
-         first < before && work.recipe.weights == "vertical_sync"; ++first) {
-      PipelineShape other;
-      other.replicas = {first, before - first, replicas};
-      if (behind > 0) other.replicas.push_back(behind);
+    for (int first = 1; first < before && vertical; ++first) {
+      PipelineShape other = shape;
+      other.replicas[0] = before - first;
+      other.replicas.insert(other.replicas.begin(), first);
       holds.versions =
           std::max(holds.versions, HoldsOf(work, other, StageId{2}).versions);
     }
-    if (work.in_flight > 1 && behind > 0) {
-      // Deeper than NOAM: no more than all units that the first stage admits,
-      // and it has no more replicas than there are workers before this one.
-      const int first = before > 0 ? before : replicas;
-      const int deepest = work.in_flight * first / replicas + 1;
-      holds.activations = std::max(holds.activations, deepest);
-      if (holds.versions > 1 && work.recipe.weights != "two_version") {
-        holds.versions = std::max(holds.versions, deepest);
-      }
+    if (work.in_flight <= 1) return holds;
+    // Deeper than NOAM: no more than all units that the first stage admits,
+    // and it has no more replicas than there are workers before this one.
+    const int first = before > 0 ? before : replicas;
+    const int deepest = work.in_flight * first / replicas + 1;
+    if (behind > 0) holds.activations = std::max(holds.activations, deepest);
+    if (vertical) {
+      holds.versions = std::max(holds.versions, deepest + 1);
+    } else if (behind > 0 && work.recipe.weights == "stash") {
+      holds.versions = std::max(holds.versions, deepest);
     }
     return holds;
   };
