@@ -1,6 +1,7 @@
 #include "daemon/oracle/verify.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,7 +39,13 @@ Promise PromiseOf(const v1::OracleRequest& request) {
   promise.accumulate =
       std::max<int64_t>(1, request.spec().batch().accumulate());
   for (const v1::PlanStage& stage : plan.stages()) {
-    promise.rounds.push_back(stage.replicas());
+    int64_t round = 0;
+    int64_t common = 0;
+    for (const int share : stage.shares()) {
+      round += share;
+      common = std::gcd(common, int64_t{share});
+    }
+    promise.rounds.push_back(common > 0 ? round / common : stage.replicas());
   }
   return promise;
 }

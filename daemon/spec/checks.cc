@@ -441,8 +441,12 @@ class Checker {
     segment.minibatches = 1;
     if (TakesMicrobatches(pipeline.schedule()) &&
         batch.microbatches() <= kMostBatch) {
-      segment.microbatches = static_cast<int>(
-          std::max<int64_t>(1, batch.microbatches()) * shape.replicas[0]);
+      segment.microbatches =
+          static_cast<int>(std::max<int64_t>(1, batch.microbatches()) *
+                           (pipeline.stages().empty()
+                                ? 1
+                                : RoundUnits(pipeline.stages(0).replicas(),
+                                             pipeline.stages(0).shares())));
     }
     segment.accumulate = static_cast<int>(
         std::clamp<int64_t>(batch.accumulate(), 1, kMostBatch));

@@ -22,7 +22,8 @@ std::vector<Action> TwoVersion(const Program& program, StageId stage,
 absl::Status CheckTwoVersion(const PipelineShape& shape,
                              const Segment& segment) {
   const int64_t most =
-      int64_t{Warmup(shape, StageId{0}) + 1} * shape.replicas[0];
+      (int64_t{Lead(shape, StageId{0})} / shape.round(StageId{0}) + 1) *
+      shape.round(StageId{0});
   const int64_t got = int64_t{segment.microbatches} * segment.accumulate;
   constexpr absl::string_view kWho = "schedule \"two_version\"";
   if (got < most) {
@@ -33,11 +34,12 @@ absl::Status CheckTwoVersion(const PipelineShape& shape,
   // Replicas take turns within each minibatch: where the last round is not
   // full, the order of one stage can wait for that of the next for ever.
   for (int s = 0; s < shape.stages(); ++s) {
-    const int r = shape.replicas[s];
+    const int r = shape.round(StageId{s});
     if (segment.microbatches % r == 0) continue;
     return Mismatch(
         kWho, "microbatches", absl::StrCat(segment.microbatches),
-        absl::StrCat("a multiple of the ", r, " replicas of stage ", s));
+        absl::StrCat("a multiple of ", r, ", the replicas of stage ", s,
+                     " or the sum of their shares"));
   }
   return absl::OkStatus();
 }
