@@ -142,9 +142,8 @@ ReplicaId Program::owner(StageId stage, int64_t unit) const {
 }
 
 int64_t Program::units_per_update(StageId stage) const {
-  return int64_t{segment.accumulate} * (unit_is_microbatch
-                                            ? segment.microbatches
-                                            : shape.round(stage));
+  return int64_t{segment.accumulate} *
+         (unit_is_microbatch ? segment.microbatches : shape.round(stage));
 }
 
 int64_t Program::updates(StageId stage) const {
