@@ -100,6 +100,8 @@ TEST_CASE("compile: what is held by closed form is what a long program holds") {
       testing::ForEachShape(4, 3, [&](const PipelineShape& shape) {
         const Segment segment =
             entry.unit_is_microbatch ? SegmentOf(3, 24) : SegmentOf(72);
+        // Some schedules want equal replicas.
+        if (!CheckNumbers(recipe, shape, segment).ok()) return;
         const Program program = MustCompile(recipe, shape, segment);
         std::vector<int> most(shape.stages(), 0);
         for (const Row& row : program.rows) {
@@ -119,6 +121,59 @@ TEST_CASE("compile: what is held by closed form is what a long program holds") {
       });
     }
   }
+}
+
+// Every stage, chunk and microbatch; what a table entry says is in flight.
+TEST_CASE("compile: interleaved is valid and holds what it says") {
+  for (int stages = 1; stages <= 6; ++stages) {
+    for (int chunks = 1; chunks <= 4; ++chunks) {
+      for (const int rounds : {1, 2, 3}) {
+        for (const int replicas : {1, 2}) {
+          PipelineShape shape = ChainOf(std::vector<int>(stages, replicas));
+          shape.chunks = chunks;
+          const Segment segment = SegmentOf(2, rounds * stages * replicas);
+          CAPTURE(stages, chunks, rounds, replicas);
+          const auto program = Compile({"interleaved", ""}, shape, segment);
+          REQUIRE(program.status() == absl::OkStatus());
+          for (const Row& row : program->rows) {
+            int units = 0;
+            int most = 0;
+            for (const Action& action : row.actions) {
+              if (action.kind == ActionKind::kForward) ++units;
+              if (action.kind == ActionKind::kRelease) --units;
+              most = std::max(most, units);
+            }
+            CHECK(most ==
+                  MostHeld({"interleaved", ""}, shape, segment, row.stage)
+                      ->units);
+          }
+        }
+      }
+    }
+  }
+  PipelineShape shape = ChainOf({1, 1, 1, 1});
+  shape.chunks = 2;
+  // (4, 2, 8): 11, 9, 7, 5.
+  std::vector<int> most;
+  for (int s = 0; s < 4; ++s) {
+    most.push_back(
+        MostHeld({"interleaved", ""}, shape, SegmentOf(1, 8), StageId{s})
+            ->units);
+  }
+  CHECK(most == std::vector<int>{11, 9, 7, 5});
+  CHECK(
+      Compile({"interleaved", ""}, shape, SegmentOf(1, 6)).status().message() ==
+      "schedule \"interleaved\": microbatches is 6, expected a multiple of "
+      "4, the stages times their replicas");
+  CHECK_FALSE(Compile({"flush", ""}, shape, SegmentOf(1, 8)).ok());
+}
+
+TEST_CASE("compile: what executors cannot run yet is refused with the reason") {
+  CHECK(CheckRunnable({"1f1b", ""}).ok());
+  CHECK(CheckRunnable({"zb_h1", ""}).message() ==
+        "schedule \"zb_h1\" is planned and drawn only: layers compute the "
+        "gradients of input and weights in one backward; run one of 1f1b, "
+        "model_parallel, gpipe, flush, two_version");
 }
 
 TEST_CASE("compile: flush is valid over stages, microbatches and replicas") {
@@ -166,6 +221,12 @@ TEST_CASE("compile: golden programs", "[golden]") {
         MustCompile("model_parallel", straight, SegmentOf(3)));
   check("two_version_4x3x4",
         MustCompile("two_version", straight, SegmentOf(3, 4)));
+  check("zb_h1_4x6", MustCompile("zb_h1", straight, SegmentOf(1, 6)));
+  check("zb_h2_4x8", MustCompile("zb_h2", straight, SegmentOf(1, 8)));
+  PipelineShape chunks = ChainOf({1, 1});
+  chunks.chunks = 2;
+  check("interleaved_2x2x4",
+        MustCompile("interleaved", chunks, SegmentOf(1, 4)));
   check("1f1b_2-1_x5", MustCompile("1f1b", ChainOf({2, 1}), SegmentOf(5)));
   check("flush_2-3_x2x5",
         MustCompile("flush", ChainOf({2, 3}), SegmentOf(2, 5)));

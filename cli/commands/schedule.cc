@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -32,10 +33,12 @@ absl::Status ParseFlags(const Invocation& invocation, Request* request) {
   int64_t minibatches = 0;
   int64_t microbatches = 0;
   int64_t in_flight = 0;
+  int64_t chunks = 0;
   RETURN_IF_ERROR(invocation.GetInt("stages", 1, &stages));
   RETURN_IF_ERROR(invocation.GetInt("minibatches", 1, &minibatches));
   RETURN_IF_ERROR(invocation.GetInt("microbatches", 1, &microbatches));
   RETURN_IF_ERROR(invocation.GetInt("in-flight", 1, &in_flight));
+  RETURN_IF_ERROR(invocation.GetInt("chunks", 1, &chunks));
   request->recipe.schedule = invocation.Get("schedule", "1f1b");
   request->recipe.weights = invocation.Get("weights");
 
@@ -65,7 +68,17 @@ absl::Status ParseFlags(const Invocation& invocation, Request* request) {
     replicas.assign(static_cast<size_t>(stages), 1);
   }
   request->shape.replicas = replicas;
+  const bool takes = TakesMicrobatches(request->recipe.schedule);
+  const bool synchronous = IsSynchronous(request->recipe.schedule);
+  if (chunks == 0 && request->recipe.schedule == "interleaved") chunks = 2;
+  request->shape.chunks =
+      static_cast<int>(std::clamp<int64_t>(chunks, 1, kMaxUnits));
   request->shape.in_flight = static_cast<int>(std::min(in_flight, kMaxUnits));
+  if (takes && minibatches == 0) minibatches = synchronous ? 1 : 3;
+  if (takes && microbatches == 0) {
+    // Twice as many as stages, for each replica of the first.
+    microbatches = 2 * static_cast<int64_t>(replicas.size()) * replicas[0];
+  }
   if (minibatches == 0) minibatches = microbatches > 1 ? 1 : 8;
   if (microbatches == 0) microbatches = 1;
   if (minibatches > kMaxUnits || microbatches > kMaxUnits ||
@@ -79,16 +92,18 @@ absl::Status ParseFlags(const Invocation& invocation, Request* request) {
   return absl::OkStatus();
 }
 
-std::string Footer(const v1::Schedule& schedule) {
+// `split`: the backward is in two.
+std::string Footer(const v1::Schedule& schedule, bool split) {
   const auto list = [](const auto& numbers) {
     return absl::StrJoin(numbers, " ");
   };
   return absl::StrFormat(
       "\n%s with %s weights; units are %ses\n"
-      "makespan %g (F = 1, B = 2), bubble %.1f%%\n"
+      "makespan %g (%s), bubble %.1f%%\n"
       "per stage: in flight %s; versions held %s; staleness %s\n",
       schedule.schedule(), schedule.weights(), schedule.unit(),
-      schedule.makespan(), 100 * schedule.bubble(), list(schedule.in_flight()),
+      schedule.makespan(), split ? "F = B = W = 1" : "F = 1, B = 2",
+      100 * schedule.bubble(), list(schedule.in_flight()),
       list(schedule.versions()), list(schedule.staleness()));
 }
 
@@ -127,7 +142,7 @@ int ScheduleCommand(Invocation& invocation) {
     if (!grid.ok()) return out.Error(grid.status());
     out.Text(*grid);
   }
-  out.Text(Footer(*schedule));
+  out.Text(Footer(*schedule, absl::StartsWith(schedule->schedule(), "zb")));
   return kExitOk;
 }
 

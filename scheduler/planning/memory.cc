@@ -58,7 +58,13 @@ HoldsFn HoldsFor(const Workload& work) {
     if (before > 0) shape.replicas.push_back(before);
     shape.replicas.push_back(replicas);
     if (behind > 0) shape.replicas.push_back(behind);
-    const StageId stage{before > 0 ? 1 : 0};
+    StageId stage{before > 0 ? 1 : 0};
+    // Or, where all stages have as many replicas, there is only one such.
+    const auto schedule = FindSchedule(work.recipe.schedule);
+    if (schedule.ok() && (*schedule)->equal_replicas) {
+      shape.replicas.assign(std::max(1, workers / replicas), replicas);
+      stage = StageId{std::min(before / replicas, shape.stages() - 1)};
+    }
     Holds holds = HoldsOf(work, shape, stage);
     // But vertical sync also asks how many of them are the first stage's.
     for (int first = 1; first < before && vertical; ++first) {

@@ -6,10 +6,12 @@
 #include "absl/strings/str_join.h"
 #include "scheduler/schedules/flush.h"
 #include "scheduler/schedules/gpipe.h"
+#include "scheduler/schedules/interleaved.h"
 #include "scheduler/schedules/model_parallel.h"
 #include "scheduler/schedules/one_f_one_b.h"
 #include "scheduler/schedules/schedule.h"
 #include "scheduler/schedules/two_version.h"
+#include "scheduler/schedules/zero_bubble.h"
 
 namespace pipework {
 namespace {
@@ -23,6 +25,9 @@ constexpr absl::string_view kTwoVersion[] = {"two_version"};
 constexpr absl::string_view kNeverSecond =
     "it updates only while nothing is in flight, so there is never a second "
     "version";
+
+constexpr absl::string_view kNoSplit =
+    "layers compute the gradients of input and weights in one backward";
 
 // Of 1F1B, whatever a unit is.
 int WindowOf(const PipelineShape& shape, const Segment&, StageId stage) {
@@ -68,6 +73,20 @@ constexpr ScheduleEntry kSchedules[] = {
      /*fixed_in_flight=*/0, /*fixed_chunks=*/1, /*folded=*/false, &TwoVersion,
      &WindowOf, &CheckTwoVersion,
      /*not_runnable=*/""},
+    {"interleaved", "1F1B over several chunks of layers on each stage", kFlush,
+     kNeverSecond, /*unit_is_microbatch=*/true, /*synchronous=*/true,
+     /*fixed_in_flight=*/0, /*fixed_chunks=*/0, /*folded=*/false, &Interleaved,
+     &InterleavedInFlight, &CheckInterleaved,
+     "an executor holds the layers of one stage, not chunks of several",
+     /*equal_replicas=*/true},
+    {"zb_h1", "zero bubble with the memory of 1F1B", kFlush, kNeverSecond,
+     /*unit_is_microbatch=*/true, /*synchronous=*/true, /*fixed_in_flight=*/0,
+     /*fixed_chunks=*/1, /*folded=*/false, &ZeroBubbleH1, &ZeroBubbleH1InFlight,
+     &CheckZeroBubble, kNoSplit, /*equal_replicas=*/true},
+    {"zb_h2", "zero bubble with twice the memory of 1F1B", kFlush, kNeverSecond,
+     /*unit_is_microbatch=*/true, /*synchronous=*/true, /*fixed_in_flight=*/0,
+     /*fixed_chunks=*/1, /*folded=*/false, &ZeroBubbleH2, &ZeroBubbleH2InFlight,
+     &CheckZeroBubble, kNoSplit, /*equal_replicas=*/true},
 };
 
 }  // namespace

@@ -52,6 +52,8 @@ struct ScheduleEntry {
   // Why the executors do not run it yet; empty: they do. Programs, pictures
   // and predictions work in any case.
   absl::string_view not_runnable;
+  // All stages must have as many replicas.
+  bool equal_replicas = false;
 };
 
 // The schedules in the order a reader wants.

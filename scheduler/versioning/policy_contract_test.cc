@@ -86,10 +86,8 @@ TEST_CASE(
         for (const int accumulate : {1, 3}) {
           shape.in_flight = in_flight;
           const Segment segment = LongSegment(recipe, accumulate);
-          // Some schedules fix what is in flight.
-          if (in_flight > 0 && !CheckNumbers(recipe, shape, segment).ok()) {
-            continue;
-          }
+          // Some schedules fix what is in flight, or want equal replicas.
+          if (!CheckNumbers(recipe, shape, segment).ok()) continue;
           const Program program = MustCompile(recipe, shape, segment);
           for (const Row& row : program.rows) {
             CAPTURE(shape.replicas, in_flight, accumulate, row.stage.value());
@@ -127,8 +125,9 @@ TEST_CASE(
   ForEachPair([](const Recipe& recipe, const Policy& policy) {
     testing::ForEachShape(4, 3, [&](const PipelineShape& shape) {
       for (const int accumulate : {1, 2}) {
-        const Program program =
-            MustCompile(recipe, shape, LongSegment(recipe, accumulate));
+        const Segment segment = LongSegment(recipe, accumulate);
+        if (!CheckNumbers(recipe, shape, segment).ok()) continue;
+        const Program program = MustCompile(recipe, shape, segment);
         std::vector<int64_t> most(shape.stages(), 0);
         for (const Row& row : program.rows) {
           int64_t& stage = most[row.stage.value()];
