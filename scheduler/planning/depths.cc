@@ -19,14 +19,13 @@ constexpr int kManyDevices = 64;
 int NoamOf(const Candidate& candidate) {
   Layout layout = candidate.layout;
   layout.in_flight = 0;
-  return Warmup(ShapeOfLayout(candidate.planner->work, layout), StageId{0}) + 1;
+  return RoundsInFlight(ShapeOfLayout(candidate.planner->work, layout));
 }
 
 // The depth that the candidate really has.
 int OwnDepth(const Candidate& candidate) {
-  return Warmup(ShapeOfLayout(candidate.planner->work, candidate.layout),
-                StageId{0}) +
-         1;
+  return RoundsInFlight(
+      ShapeOfLayout(candidate.planner->work, candidate.layout));
 }
 
 std::set<int> DepthsToTry(const Candidate& candidate) {

@@ -11,6 +11,7 @@
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 #include "scheduler/layer_order.h"
+#include "scheduler/program.h"
 
 namespace pipework {
 namespace {
@@ -110,8 +111,8 @@ absl::Status ReadShares(const v1::StageSpec& stage, int s, int replicas,
       return Mismatch(who, "a share", absl::StrCat(share),
                       absl::StrCat("1 to ", kMostShare));
     }
-    shares->push_back(share);
   }
+  *shares = NormalShares(stage.shares());
   return absl::OkStatus();
 }
 

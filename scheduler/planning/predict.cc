@@ -34,11 +34,13 @@ Window SteadyWindow(const PipelineShape& shape, bool unit_is_microbatch,
     return {3 * int64_t{accumulate}, accumulate - 1, 3 * accumulate - 1};
   }
   int64_t round = accumulate;  // of updates of all stages
-  for (const int r : shape.replicas) {
-    round = std::min(kLongestRound, std::lcm(round, int64_t{r} * accumulate));
+  for (int s = 0; s < shape.stages(); ++s) {
+    round = std::min(
+        kLongestRound,
+        std::lcm(round, int64_t{shape.round(StageId{s})} * accumulate));
   }
   const int64_t depth =
-      int64_t{Warmup(shape, StageId{0}) + 1} * shape.replicas[0];
+      int64_t{RoundsInFlight(shape)} * shape.round(StageId{0});
   const bool many = shape.workers() > kManyRows;
   const int64_t start = (many ? 1 : 2) * depth + round;
   const int64_t rounds =

@@ -19,45 +19,31 @@ constexpr int64_t kMostPairs = 4096;
 // Links of a plan that are shown.
 constexpr size_t kMostLinks = 64;
 
-// Which replica runs turn `turn` of a stage, in rounds of its shares.
-int ReplicaOf(const Layout& layout, size_t stage, int64_t turn) {
-  const int replicas = layout.cuts[stage].replicas;
-  if (stage >= layout.shares.size() || layout.shares[stage].empty()) {
-    return static_cast<int>(turn % replicas);
-  }
-  const std::vector<int>& shares = layout.shares[stage];
-  int64_t at = turn % std::accumulate(shares.begin(), shares.end(), int64_t{0});
-  int replica = 0;
-  while (at >= shares[replica]) at -= shares[replica++];
-  return replica;
-}
-
-int64_t RoundOf(const Layout& layout, size_t stage) {
-  if (stage >= layout.shares.size() || layout.shares[stage].empty()) {
-    return layout.cuts[stage].replicas;
-  }
-  const std::vector<int>& shares = layout.shares[stage];
-  return std::accumulate(shares.begin(), shares.end(), int64_t{0});
-}
-
 void AddMessages(const Candidate& candidate, Traffic* traffic) {
   const Workload& work = candidate.planner->work;
   const DevicePool& pool = candidate.planner->pool;
   const Layout& layout = candidate.layout;
-  const std::vector<StageEdge> edges = EdgesOf(ShapeOfLayout(work, layout));
+  const PipelineShape shape = ShapeOfLayout(work, layout);
+  const std::vector<StageEdge> edges = EdgesOf(shape);
   const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
+  // The device of each unit of a round, by stage.
+  std::vector<std::vector<int>> seat_of;
+  for (int s = 0; s < shape.stages(); ++s) {
+    seat_of.push_back(TurnsOf(shape, StageId{s}));
+    for (int& turn : seat_of.back()) turn = layout.seats[s][turn];
+  }
   for (size_t e = 0; e < edges.size(); ++e) {
     const size_t from = edges[e].from.value();
     const size_t to = edges[e].to.value();
-    const int64_t turns = std::min(
-        kMostPairs, std::lcm(RoundOf(layout, from), RoundOf(layout, to)));
+    const int64_t turns =
+        std::min(kMostPairs, std::lcm(int64_t{shape.round(edges[e].from)},
+                                      int64_t{shape.round(edges[e].to)}));
     const double each = static_cast<double>(bytes[e]) * work.microbatches /
                         static_cast<double>(turns);
     for (int64_t turn = 0; turn < turns; ++turn) {
       const int a =
-          pool.devices[layout.seats[from][ReplicaOf(layout, from, turn)]].node;
-      const int b =
-          pool.devices[layout.seats[to][ReplicaOf(layout, to, turn)]].node;
+          pool.devices[seat_of[from][turn % seat_of[from].size()]].node;
+      const int b = pool.devices[seat_of[to][turn % seat_of[to].size()]].node;
       (*traffic)[{a, b}] += each;
       if (edges[e].has_gradient) (*traffic)[{b, a}] += each;
     }
@@ -68,13 +54,16 @@ void AddAllReduces(const Candidate& candidate, Traffic* traffic) {
   const Workload& work = candidate.planner->work;
   const DevicePool& pool = candidate.planner->pool;
   const Layout& layout = candidate.layout;
+  const PipelineShape shape = ShapeOfLayout(work, layout);
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     const StageCut& cut = layout.cuts[s];
     if (cut.replicas == 1) continue;
     double weights = 0;
     for (int l = cut.first; l <= cut.last; ++l) weights += work.WeightBytes(l);
     const double updates =
-        work.unit_is_microbatch ? 1 : 1.0 / RoundOf(layout, s);
+        work.unit_is_microbatch
+            ? 1
+            : 1.0 / shape.round(StageId{static_cast<int>(s)});
     // Each member sends every other its part of the sum, and the sum's part.
     std::map<int, int> members;  // of each node
     for (const int device : layout.seats[s]) {
@@ -208,7 +197,7 @@ v1::Plan ToPlan(const Candidate& candidate) {
                                 candidate.step_seconds());
   }
   plan.set_bubble(candidate.prediction.bubble);
-  plan.set_in_flight(Warmup(shape, StageId{0}) + 1);
+  plan.set_in_flight(RoundsInFlight(shape));
   plan.set_schedule(work.recipe.schedule);
   plan.set_weights(work.recipe.weights);
   plan.set_microbatches(work.microbatches);
