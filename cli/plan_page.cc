@@ -130,10 +130,10 @@ std::string Wrapped(absl::string_view text, int width, size_t indent) {
 std::string Head(const v1::Plan& plan, absl::string_view job, int width) {
   int workers = 0;
   for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
-  std::string out = absl::StrCat("Plan  job ", job, "\n", plan.schedule(),
-                                 " with ", plan.weights(), " weights, ",
-                                 Plural(plan.stages_size(), "stage"), " on ",
-                                 Plural(workers, "device"), ", ");
+  std::string out =
+      absl::StrCat(plan.schedule(), " with ", plan.weights(), " weights, ",
+                   Plural(plan.stages_size(), "stage"), " on ",
+                   Plural(workers, "device"), ", ");
   if (plan.microbatches() > 1) {
     absl::StrAppend(&out, Plural(plan.microbatches(), "microbatch", "es"));
   } else {

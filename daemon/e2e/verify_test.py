@@ -47,6 +47,21 @@ class Verify(harness.Case):
                     self.verify(spec, "--schedule", schedule, "--replicas",
                                 replicas)
 
+    def test_uneven_shares(self):
+        two_to_one = "{replicas: 2, shares: [2, 1]}"
+        for spec, stages, replicas in (
+                ("mlp.yaml", f"[{two_to_one}, {{replicas: 1}}]", "2 (2:1),1"),
+                ("cnn_bn.yaml", f"[{{replicas: 1}}, {two_to_one}]",
+                 "1,2 (2:1)")):
+            for schedule, oracle in (("1f1b", "replay"), ("flush", "plain")):
+                with self.subTest(spec=spec, stages=stages,
+                                  schedule=schedule):
+                    verdict = self.verify(
+                        spec, "--schedule", schedule, "--set",
+                        f"pipeline.stages={stages}")
+                    self.assertEqual(verdict["oracle"], oracle)
+                    self.assertEqual(verdict["replicas"], replicas)
+
     def test_impossible_pairs_are_refused_with_the_reason(self):
         for arguments in (("--schedule", "1f1b", "--weights", "flush"),
                           ("--schedule", "flush", "--weights", "stash"),
