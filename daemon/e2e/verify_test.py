@@ -62,6 +62,21 @@ class Verify(harness.Case):
                     self.assertEqual(verdict["oracle"], oracle)
                     self.assertEqual(verdict["replicas"], replicas)
 
+    def test_a_cut_across_branches_equals_the_oracle_too(self):
+        # The skip of the second group (its convolution and batch norm) runs
+        # after the other branch, in a stage of its own with the sum.
+        first = ("{layers: [conv1..group1.block1.relu2, "
+                 "group2.block1.conv1..group2.block1.bn2]}")
+        cuts = (f"pipeline.stages=[{first}, {{layers: [group2.block1.down.."
+                "group2.block1.down_bn]}, {layers: [group2.block1.add..loss]}]")
+        for schedule in ("1f1b", "flush"):
+            with self.subTest(schedule=schedule):
+                verdict = self.verify("resnet_dropout.yaml", "--schedule",
+                                      schedule, "--set", cuts)
+                names = [layer["name"] for layer in verdict["layers"]]
+                self.assertLess(names.index("group2.block1.conv2"),
+                                names.index("group2.block1.down"))
+
     def test_impossible_pairs_are_refused_with_the_reason(self):
         for arguments in (("--schedule", "1f1b", "--weights", "flush"),
                           ("--schedule", "flush", "--weights", "stash"),

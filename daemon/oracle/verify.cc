@@ -14,6 +14,7 @@
 #include "kernels/layers/graph_shape.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
+#include "scheduler/layer_order.h"
 
 namespace pipework {
 namespace {
@@ -97,6 +98,9 @@ absl::StatusOr<v1::Verification> RunOracle(const v1::OracleRequest& request) {
                           data.train->classes()};
   ASSIGN_OR_RETURN(job.graph, GraphOf(job.spec, ends));
   const v1::Graph graph = job.graph;
+  // The plan may take branches in another order.
+  ASSIGN_OR_RETURN(job.graph, ReorderGraph(graph, job.plan));
+  const v1::Graph ordered = job.graph;
   ASSIGN_OR_RETURN(const v1::Manifest manifest,
                    ReadManifest(request.checkpoint()));
   RETURN_IF_ERROR(CheckCheckpoint(request, manifest, graph));
@@ -138,7 +142,7 @@ absl::StatusOr<v1::Verification> RunOracle(const v1::OracleRequest& request) {
 
   ASSIGN_OR_RETURN(const std::vector<Tensor> pipeline,
                    LoadLike(result.tensors, request.checkpoint(), manifest));
-  CompareTensors(graph, result.tensors, pipeline, &out);
+  CompareTensors(ordered, result.tensors, pipeline, &out);
   if (request.losses_size() > 0) {
     out.set_max_loss_difference(LargestDifference(
         result.losses, {request.losses().begin(), request.losses().end()}));

@@ -18,6 +18,7 @@
 #include "proto/metrics.pb.h"
 #include "proto/status_macros.h"
 #include "scheduler/compile.h"
+#include "scheduler/layer_order.h"
 
 namespace pipework {
 namespace {
@@ -75,6 +76,7 @@ absl::Status Attempt::Build() {
   if (setup.plan().stages_size() == 0) {
     return Mismatch(who, "number of stages of the plan", "0", "at least 1");
   }
+  ASSIGN_OR_RETURN(graph_, ReorderGraph(setup.graph(), setup.plan()));
   bool hosts_data = false;
   for (const v1::Seat& seat : setup.placement().seats()) {
     if (seat.node() != setup.node()) continue;
@@ -132,7 +134,7 @@ absl::Status Attempt::Build() {
     seat.device = absl::StrCat(setup.node(), "/", devices_[i].name());
     seat.seat = seats_[i];
     seat.spec = setup.spec();
-    seat.graph = setup.graph();
+    seat.graph = graph_;
     seat.plan = setup.plan();
     seat.train_samples = setup.train_samples();
     seat.test_samples = setup.test_samples();
@@ -156,7 +158,7 @@ absl::Status Attempt::Build() {
     executors_.push_back(std::move(executor));
   }
 
-  const PipelineShape shape = ShapeOf(setup.graph(), setup.plan());
+  const PipelineShape shape = ShapeOf(graph_, setup.plan());
   RETURN_IF_ERROR(BuildConductor(resumes ? &setup.resume() : nullptr));
   for (size_t i = 0; i < seats_.size(); ++i) {
     SeatLoop::Options loop;
@@ -191,7 +193,7 @@ absl::Status Attempt::BuildConductor(const v1::Manifest* resume) {
   conductor.rules = RulesOf(setup.spec(), facts.steps_per_epoch,
                             facts.total_steps, facts.test_samples > 0);
   conductor.learning_rate = setup.spec().learning_rate();
-  conductor.shape = ShapeOf(setup.graph(), setup.plan());
+  conductor.shape = ShapeOf(graph_, setup.plan());
   conductor.report_period = options_.report_period;
   conductor.report = [this](const v1::RunnerReport& report) { Report(report); };
   v1::Manifest& manifest = conductor.manifest;

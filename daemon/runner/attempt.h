@@ -25,6 +25,7 @@
 #include "daemon/runner/conductor.h"
 #include "daemon/runner/seat_loop.h"
 #include "daemon/transport/transport.h"
+#include "proto/graph.pb.h"
 #include "proto/node.pb.h"
 
 namespace pipework {
@@ -103,6 +104,7 @@ class Attempt {
   absl::Status Interrupted() const;
 
   Options options_;
+  v1::Graph graph_;            // in the order of the plan
   std::vector<SeatId> seats_;  // of this node, in placement order
   std::vector<v1::Device> devices_;
   std::unique_ptr<DataPlane> plane_;

@@ -194,7 +194,7 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
     return found == index.end() ? -1 : found->second;
   };
 
-  int next = 0;  // the first layer that no stage has yet
+  std::vector<int> stage_of(names.size(), -1);
   bool whole = true;
   for (int s = 0; s < pipeline.stages_size(); ++s) {
     const std::string at =
@@ -216,10 +216,6 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
           last = to;
         }
       }
-      const std::string wanted =
-          next < count ? absl::StrCat(names[static_cast<size_t>(next)],
-                                      ", the layer whose turn it is")
-                       : "nothing, every layer has its stage";
       if (first < 0) {
         const auto some =
             names.subspan(0, std::min<size_t>(names.size(), kNamesCompared));
@@ -240,26 +236,27 @@ void CheckStageLayers(const v1::PipelineSpec& pipeline,
         whole = false;
         continue;
       }
-      // Only the first: all that follow are out of place with it.
-      if (first != next && whole) {
-        problems->Add(field, Quoted(text), wanted,
-                      "stages hold every layer once, in order");
-        whole = false;
+      for (int layer = first; layer <= last; ++layer) {
+        int& stage = stage_of[static_cast<size_t>(layer)];
+        if (stage >= 0 && whole) {
+          problems->Add(field, Quoted(text),
+                        absl::StrCat("no layer twice: ",
+                                     names[static_cast<size_t>(layer)],
+                                     " is in stages[", stage, "]"),
+                        "stages hold every layer once");
+          whole = false;
+        }
+        stage = s;
       }
-      next = last + 1;
     }
   }
-  if (pipeline.stages_size() > 0 && whole && next < count) {
-    const std::string field = JoinField(
-        IndexField("pipeline.stages", pipeline.stages_size() - 1), "layers");
-    if (!problems->Has("pipeline.stages")) {
-      problems->Add(field,
-                    next == 0
-                        ? "no layer"
-                        : absl::StrCat("an end at ",
-                                       names[static_cast<size_t>(next - 1)]),
-                    absl::StrCat("every layer, up to ", names.back()));
-    }
+  const auto missing = std::find(stage_of.begin(), stage_of.end(), -1);
+  if (whole && missing != stage_of.end() && !problems->Has("pipeline.stages")) {
+    problems->Add(
+        "pipeline.stages",
+        absl::StrCat("without ",
+                     names[static_cast<size_t>(missing - stage_of.begin())]),
+        "every layer in one stage");
   }
 }
 

@@ -24,8 +24,8 @@ void CheckBuiltIn(const v1::JobSpec& spec, Problems* problems);
 // Whether any stage names its layers; where none does, the planner cuts.
 bool HasStageLayers(const v1::PipelineSpec& pipeline);
 
-// Pinned stages cover `names`, the layers of the graph, once and in order; no
-// more stages than layers.
+// Pinned stages cover `names`, the layers of the graph, once; no more stages
+// than layers. Whether a stage reads from a later one, the planner checks.
 void CheckStageLayers(const v1::PipelineSpec& pipeline,
                       absl::Span<const std::string> names, Problems* problems);
 

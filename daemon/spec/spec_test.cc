@@ -504,7 +504,7 @@ TEST_CASE("spec: layers are checked by name, type and wiring") {
              Contains("4 model.layers[0]: no reader of \"a\""));
 }
 
-TEST_CASE("spec: pinned stages hold each layer once, in order") {
+TEST_CASE("spec: pinned stages hold each layer once") {
   const auto stages = [](const std::string& list) {
     const std::string text =
         With("model: {name: mlp, args: {hidden: [16]}}",
@@ -517,12 +517,13 @@ TEST_CASE("spec: pinned stages hold each layer once, in order") {
   };
   CHECK(stages("[{layers: [a, b]}, {layers: [c, loss]}]").problems.empty());
   CHECK(stages("[{layers: a..c}, {layers: [loss]}]").problems.empty());
-  CHECK_THAT(OneProblem(stages("[{layers: [a, c]}, {layers: [b, loss]}]")),
-             Contains("pipeline.stages[0].layers[1]: \"c\" / b,"));
+  // Branches may be cut across: the planner knows who reads what.
+  CHECK(stages("[{layers: [a, c]}, {layers: [b, loss]}]").problems.empty());
   CHECK_THAT(OneProblem(stages("[{layers: a..b}, {layers: b..loss}]")),
-             Contains("pipeline.stages[1].layers[0]: \"b..loss\" / c,"));
+             Contains("pipeline.stages[1].layers[0]: \"b..loss\" / no layer "
+                      "twice: b is in stages[0]"));
   CHECK_THAT(OneProblem(stages("[{layers: a..c}]")),
-             Contains("an end at c / every layer, up to loss"));
+             Contains("pipeline.stages: without loss / every layer"));
   CHECK_THAT(OneProblem(stages("[{layers: a..los}]")), Contains("A..B"));
   CHECK_THAT(OneProblem(stages("[{layers: loss..a}]")),
              Contains("from earlier to later"));

@@ -14,6 +14,7 @@
 #include "proto/status_macros.h"
 #include "scheduler/planning/cut_mover.h"
 #include "scheduler/planning/memory.h"
+#include "scheduler/planning/mixed_layouts.h"
 
 namespace pipework {
 namespace {
@@ -172,6 +173,20 @@ void Enumerate(int layers, int first, int devices, int stages,
   }
 }
 
+// Even stages of `replicas` devices each.
+std::vector<StageCut> EvenlyReplicated(const Planner& planner, int stages,
+                                       int replicas) {
+  PartitionInput input =
+      InputOf(planner, JoiningLink(planner.pool, stages), stages, 1);
+  input.fits = nullptr;
+  input.straight = true;
+  const absl::StatusOr<Partition> partition = PipedreamDp(input);
+  if (!partition.ok()) return {{0, planner.work.chain.size() - 1, replicas}};
+  std::vector<StageCut> cuts = partition->workers;
+  for (StageCut& cut : cuts) cut.replicas = replicas;
+  return cuts;
+}
+
 // What the partitioner proposes for automatic stages, and for a small job every
 // way there is.
 std::vector<std::vector<StageCut>> AutomaticCuts(const Planner& planner,
@@ -185,6 +200,22 @@ std::vector<std::vector<StageCut>> AutomaticCuts(const Planner& planner,
   if (!SharesCores(planner.pool) && Ways(layers, devices) <= kFewWays) {
     std::vector<StageCut> cuts;
     Enumerate(layers, 0, devices, most, &cuts, &all);
+    return all;
+  }
+  // The recurrences over the levels of the cluster, as many stages as are best.
+  PartitionInput input =
+      InputOf(planner, JoiningLink(planner.pool, devices), devices, 1);
+  input.levels = LevelsOf(planner.pool);
+  input.max_stages = pins.max_stages;
+  input.straight = pins.straight;
+  if (input.levels.size() > 1) input.fits = nullptr;  // seats are checked
+  absl::StatusOr<Partition> best = PipedreamDp(input);
+  if (best.ok()) all.push_back(best->workers);
+  if (devices > kManyDevices) {
+    for (int stages = 1; stages <= most; stages *= 2) {
+      const int replicas = pins.straight ? 1 : devices / stages;
+      all.push_back(EvenlyReplicated(planner, stages, replicas));
+    }
     return all;
   }
   for (int stages = most; stages >= 1; --stages) {
@@ -232,6 +263,46 @@ std::vector<int> EndsOfCut(const Layout& layout, size_t s) {
   ends.insert(ends.end(), layout.seats[s + 1].begin(),
               layout.seats[s + 1].end());
   return ends;
+}
+
+// A stage and what it exchanges tensors with.
+std::vector<int> EndsOfStage(const Layout& layout, size_t s) {
+  std::vector<int> ends = layout.seats[s];
+  if (s > 0) {
+    ends.insert(ends.end(), layout.seats[s - 1].begin(),
+                layout.seats[s - 1].end());
+  }
+  if (s + 1 < layout.seats.size()) {
+    ends.insert(ends.end(), layout.seats[s + 1].begin(),
+                layout.seats[s + 1].end());
+  }
+  return ends;
+}
+
+// A stage by the cost model: its computing and all-reduce over the link that
+// joins its replicas, its messages over the one that joins it with others.
+struct StageParts {
+  double computing = 0;
+  double with_all_reduce = 0;
+  double messages = 0;
+
+  double seconds() const { return std::max(with_all_reduce, messages); }
+};
+
+StageParts PartsOf(const Planner& planner, const Layout& layout, size_t s,
+                   const StageLoad& load) {
+  const int replicas = layout.cuts[s].replicas;
+  StageLoad inner = load;
+  inner.input_bytes = inner.output_bytes = 0;
+  StageLoad sending = load;
+  sending.compute_seconds = sending.weight_bytes = 0;
+  StageParts parts;
+  parts.computing = load.compute_seconds / replicas;
+  parts.with_all_reduce = planner.model.StageSeconds(
+      inner, replicas, planner.pool.LinkOf(layout.seats[s]));
+  parts.messages = planner.model.StageSeconds(
+      sending, replicas, planner.pool.LinkOf(EndsOfStage(layout, s)));
+  return parts;
 }
 
 StageLoad LoadOf(const Planner& planner, const Layout& layout, size_t s) {
@@ -338,31 +409,6 @@ absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
   return std::move(candidates[0]);
 }
 
-absl::StatusOr<Candidate> PaperCandidate(const Planner& planner,
-                                         const Pins& pins) {
-  const DevicePool& pool = planner.pool;
-  PartitionInput input =
-      InputOf(planner, JoiningLink(pool, pool.size()), pool.size(), 1);
-  // As in the paper: computing alone, without the update.
-  for (int l = 0; l < planner.work.chain.size(); ++l) {
-    const LayerCost& cost = planner.work.chain.layers[l];
-    input.layer_seconds[l] = (cost.forward_seconds + cost.backward_seconds) *
-                             planner.work.microbatches;
-  }
-  std::vector<int> per_node(pool.nodes.size(), 0);
-  for (const PooledDevice& device : pool.devices) ++per_node[device.node];
-  const bool uniform =
-      std::all_of(per_node.begin(), per_node.end(),
-                  [&per_node](int n) { return n == per_node[0]; });
-  if (uniform && pool.nodes.size() > 1 && per_node[0] > 1) {
-    input.levels = {{per_node[0], pool.within_node},
-                    {static_cast<int>(pool.nodes.size()), pool.between_nodes}};
-    input.fits = nullptr;  // Judge checks memory
-  }
-  ASSIGN_OR_RETURN(const Partition partition, PipedreamDp(input));
-  return Judge(planner, partition.workers, pins);
-}
-
 absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
                                               const Pins& pins) {
   absl::Status first_error;
@@ -411,10 +457,19 @@ absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
   std::vector<Layout> layouts;
   const auto keep = [&layouts](Layout layout) {
     for (const Layout& known : layouts) {
-      if (known.cuts == layout.cuts && known.seats == layout.seats) return;
+      if (known.cuts == layout.cuts && known.seats == layout.seats &&
+          known.shares == layout.shares) {
+        return;
+      }
     }
     layouts.push_back(std::move(layout));
   };
+  // Where devices differ: what the partitioner for that says.
+  for (Layout& layout :
+       MixedLayouts(planner.work, planner.pool, planner.optimizer, pins,
+                    planner.data_nodes)) {
+    if (CheckMemory(planner, layout).ok()) keep(std::move(layout));
+  }
   for (const auto& [seconds, i] : order) {
     if (layouts.size() >= 4 * kMostSimulated) break;
     double over = 0;
@@ -432,6 +487,13 @@ absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
           MoveCuts(planner.work, planner.pool, layout->cuts, layout->seats);
       absl::StatusOr<Layout> other = SeatCuts(planner, moved, pins);
       if (other.ok()) keep(*std::move(other));
+    }
+    if (planner.work.mixed() && pins.shares.empty()) {
+      Layout uneven = *layout;
+      uneven.shares = SharesOf(planner.work, uneven);
+      if (!uneven.shares.empty() && CheckMemory(planner, uneven).ok()) {
+        keep(std::move(uneven));
+      }
     }
     keep(*std::move(layout));
   }
@@ -542,24 +604,13 @@ Bottleneck BottleneckOf(const Planner& planner, const Layout& layout) {
   const std::vector<double> seconds = StageSeconds(planner, layout);
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     const int stage = static_cast<int>(s);
-    const int replicas = layout.cuts[s].replicas;
-    const Link& link = pool.LinkOf(layout.seats[s]);
-    StageLoad alone = LoadOf(planner, layout, s);
-    const double computing = alone.compute_seconds / replicas;
-    // What is not computing is the all-reduce or the messages of its cuts.
-    StageLoad reducing = alone;
-    reducing.input_bytes = reducing.output_bytes = 0;
-    const double reduced =
-        planner.model.StageSeconds(reducing, replicas, link) - computing;
-    StageLoad sending = alone;
-    sending.compute_seconds = sending.weight_bytes = 0;
-    const double sent = planner.model.StageSeconds(sending, replicas, link);
-    if (sent >= computing + reduced && sent > 0) {
-      const size_t cut = alone.input_bytes > alone.output_bytes && s > 0 ? s - 1
-                         : s + 1 < layout.cuts.size()                    ? s
-                                                      : s - 1;
-      offer(seconds[s], PairText(pool, EndsOfCut(layout, cut)), -1);
-    } else if (reduced > computing) {
+    const StageLoad load = LoadOf(planner, layout, s);
+    const StageParts parts = PartsOf(planner, layout, s, load);
+    if (parts.messages > parts.with_all_reduce) {
+      const bool in_front = s > 0 && (s + 1 == layout.cuts.size() ||
+                                      load.input_bytes > load.output_bytes);
+      offer(seconds[s], PairText(pool, EndsOfCut(layout, s - in_front)), -1);
+    } else if (parts.with_all_reduce > 2 * parts.computing) {
       offer(seconds[s], absl::StrCat("all-reduce of stage ", s), stage);
     } else {
       offer(seconds[s], absl::StrCat("stage ", s), stage);

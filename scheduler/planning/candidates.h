@@ -58,11 +58,6 @@ absl::Status CheckMemory(const Planner& planner, const Layout& layout,
 absl::StatusOr<Candidate> CandidateOf(const Planner& planner, int stages,
                                       int workers);
 
-// The answer of the paper's recurrences over all devices, level by level where
-// all nodes have as many.
-absl::StatusOr<Candidate> PaperCandidate(const Planner& planner,
-                                         const Pins& pins);
-
 // All that are worth a simulation, the best first: the shortest step, and of
 // those within 1 % of it the one with the fewest devices, then stages. At least
 // `wanted` of them where there are so many.

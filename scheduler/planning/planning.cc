@@ -15,6 +15,7 @@
 #include "scheduler/planning/explain.h"
 #include "scheduler/planning/fit.h"
 #include "scheduler/planning/memory.h"
+#include "scheduler/planning/orders.h"
 #include "scheduler/planning/pins.h"
 #include "scheduler/planning/rivals.h"
 #include "scheduler/planning/to_plan.h"
@@ -85,7 +86,6 @@ class Planning {
     request_ = RequestOf(spec_, pins_.in_flight);
     RETURN_IF_ERROR(AddOrder(pins_.order));
     RETURN_IF_ERROR(CheckDevices(pool_, pins_));
-
     absl::StatusOr<std::vector<Candidate>> found = AllCandidates();
     if (absl::IsFailedPrecondition(found.status())) {
       return WithAdvice(found.status());
@@ -93,6 +93,7 @@ class Planning {
     RETURN_IF_ERROR(found.status());
     const std::vector<Candidate>& candidates = *found;
     v1::Plan plan = PlanOf(candidates[0]);
+    if (TakesAnswer()) plan.set_bottleneck_seconds(answer_seconds_);
     const size_t shown = std::min(
         candidates.size(), size_t{1} + std::max(0, options_.alternatives));
     for (size_t i = 1; i < shown; ++i) {
@@ -162,7 +163,34 @@ class Planning {
     return *orders_[0];
   }
 
+  // With cost models that come with an algorithm of their own its answer is
+  // the plan, where nothing about stages is pinned.
+  bool TakesAnswer() const {
+    return options_.cost_model != "pipework" && pins_.stage_count == 0;
+  }
+
+  absl::StatusOr<std::vector<Candidate>> Answer() {
+    const Workload& work = orders_[0]->work;
+    ASSIGN_OR_RETURN(OrderedCuts answer,
+                     options_.cost_model == "paper"
+                         ? PaperCuts(work, profile_, pool_, *model_, pins_,
+                                     options_.use_fewer_devices)
+                         : PublicCodeCuts(work, profile_, pool_, pins_,
+                                          options_.use_fewer_devices,
+                                          options_.memory_limit));
+    if (!answer.order.empty()) RETURN_IF_ERROR(AddOrder(answer.order));
+    ASSIGN_OR_RETURN(Candidate candidate,
+                     Judge(*orders_.back()->planner, answer.cuts, pins_));
+    answer_seconds_ = answer.seconds;
+    return std::vector<Candidate>{std::move(candidate)};
+  }
+
   absl::StatusOr<std::vector<Candidate>> AllCandidates() {
+    if (TakesAnswer()) return Answer();
+    for (const std::vector<int>& order :
+         OrdersToTry(orders_[0]->work, profile_, pool_, *model_, pins_)) {
+      RETURN_IF_ERROR(AddOrder(order));
+    }
     std::vector<Candidate> all;
     absl::Status first_error;
     for (const auto& ordered : orders_) {
@@ -186,10 +214,6 @@ class Planning {
   }
 
   absl::StatusOr<std::vector<Candidate>> On(const Planner& planner) const {
-    if (options_.cost_model == "paper" && pins_.stage_count == 0) {
-      ASSIGN_OR_RETURN(Candidate candidate, PaperCandidate(planner, pins_));
-      return std::vector<Candidate>{std::move(candidate)};
-    }
     ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                      Candidates(planner, pins_, 1 + options_.alternatives));
     if (pins_.any_in_flight) {
@@ -280,6 +304,7 @@ class Planning {
   DevicePool pool_;
   Pins pins_;
   WorkloadRequest request_;
+  double answer_seconds_ = 0;
   std::vector<std::unique_ptr<Ordered>> orders_;
 };
 

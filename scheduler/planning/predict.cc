@@ -34,10 +34,19 @@ Window SteadyWindow(const PipelineShape& shape, bool unit_is_microbatch,
     return {3 * int64_t{accumulate}, accumulate - 1, 3 * accumulate - 1};
   }
   int64_t round = accumulate;  // of updates of all stages
+  int64_t longest = accumulate;
   for (int s = 0; s < shape.stages(); ++s) {
-    round = std::min(
-        kLongestRound,
-        std::lcm(round, int64_t{shape.round(StageId{s})} * accumulate));
+    longest = std::max(longest, int64_t{shape.round(StageId{s})} * accumulate);
+    round = std::lcm(round, int64_t{shape.round(StageId{s})} * accumulate);
+    if (round > kLongestRound) break;
+  }
+  if (round > kLongestRound) {
+    // Whole rounds of the stage with most replicas, which leave together.
+    for (int s = 0; s < shape.stages(); ++s) {
+      longest =
+          std::max(longest, int64_t{shape.round(StageId{s})} * accumulate);
+    }
+    round = longest * std::max<int64_t>(1, kLongestRound / longest);
   }
   const int64_t depth =
       int64_t{RoundsInFlight(shape)} * shape.round(StageId{0});
@@ -46,6 +55,60 @@ Window SteadyWindow(const PipelineShape& shape, bool unit_is_microbatch,
   const int64_t rounds =
       many ? 1 : std::max<int64_t>(2, (24 + round - 1) / round);
   return {start + rounds * round + depth + 1, start, start + rounds * round};
+}
+
+// What is left of a message's time on `link` once both ends have done their
+// work for it, MessageWork.
+Link Waiting(const Link& link) {
+  Link waiting = link;
+  waiting.latency_seconds -= MessageWork({0, link.latency_seconds}, 0);
+  if (link.bytes_per_second > 0) {
+    const double seconds_per_byte =
+        1 / link.bytes_per_second -
+        (MessageWork({link.bytes_per_second, 0}, 1) - MessageWork({0, 0}, 1));
+    // Memory speed: nothing is left.
+    waiting.bytes_per_second =
+        seconds_per_byte > 1e-15 ? 1 / seconds_per_byte : 0;
+  }
+  return waiting;
+}
+
+// Messages go over links that all stages share. Where cores copy them, that
+// part of their time is the cores'.
+void AddMessages(const Workload& work, const DevicePool& pool,
+                 const Layout& layout, const PipelineShape& shape,
+                 ActionTimes* times) {
+  const bool copies =
+      std::all_of(pool.groups.begin(), pool.groups.end(),
+                  [](const CoreGroup& group) { return group.copies; });
+  const std::vector<StageEdge> edges = EdgesOf(shape);
+  const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
+  for (size_t e = 0; e < edges.size(); ++e) {
+    times->network.forward_bytes.push_back(static_cast<double>(bytes[e]));
+    times->network.backward_bytes.push_back(
+        edges[e].has_gradient ? static_cast<double>(bytes[e]) : 0);
+    if (!copies) continue;
+    std::vector<int> ends = layout.seats[edges[e].from.value()];
+    const std::vector<int>& to = layout.seats[edges[e].to.value()];
+    ends.insert(ends.end(), to.begin(), to.end());
+    times->message_seconds.push_back(MessageWork(pool.LinkOf(ends), bytes[e]));
+  }
+  for (const Link& link : pool.levels) {
+    times->network.levels.push_back(copies ? Waiting(link) : link);
+  }
+  for (const auto& [nodes, link] : pool.node_links) {
+    times->network.pairs.push_back(
+        {1, nodes.first, nodes.second, copies ? Waiting(link) : link});
+  }
+  for (const std::vector<int>& stage : layout.seats) {
+    for (const int device : stage) {
+      std::vector<int> path = {device};
+      const std::vector<int>& above = pool.devices[device].path;
+      path.insert(path.end(), above.begin(), above.end());
+      path.resize(pool.levels.size(), 0);
+      times->network.row_path.push_back(std::move(path));
+    }
+  }
 }
 
 ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
@@ -71,21 +134,7 @@ ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
     times.all_reduce_seconds.push_back(
         RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])));
   }
-  const std::vector<StageEdge> edges = EdgesOf(shape);
-  const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
-  for (size_t e = 0; e < edges.size(); ++e) {
-    std::vector<int> ends = layout.seats[edges[e].from.value()];
-    const std::vector<int>& to = layout.seats[edges[e].to.value()];
-    ends.insert(ends.end(), to.begin(), to.end());
-    const Link& link = pool.LinkOf(ends);
-    const bool copies = std::all_of(ends.begin(), ends.end(), [&](int device) {
-      return pool.groups[pool.devices[device].group].copies;
-    });
-    const double work = copies ? MessageWork(link, bytes[e]) : 0;
-    times.message_seconds.push_back(work);
-    times.transfer_seconds.push_back(
-        std::max(0.0, link.Seconds(bytes[e]) - work));
-  }
+  AddMessages(work, pool, layout, shape, &times);
   for (const CoreGroup& group : pool.groups) {
     times.group_cores.push_back(group.cores);
   }

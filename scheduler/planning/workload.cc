@@ -153,6 +153,7 @@ absl::StatusOr<Workload> MakeWorkload(const WorkloadRequest& request,
       (request.minibatch + request.microbatches - 1) / request.microbatches;
   const double scale =
       static_cast<double>(unit) / std::max<int64_t>(1, profile.batch());
+  work.unit_scale = scale;
   ASSIGN_OR_RETURN(work.chain, MakeChain(graph, profile, scale));
   RETURN_IF_ERROR(AddPaces(graph, profile, others, scale, pool, &work));
   return work;
@@ -166,6 +167,19 @@ int Layout::devices() const {
   return devices;
 }
 
+std::vector<Level> LevelsOf(const DevicePool& pool) {
+  const std::vector<int> counts = pool.UniformCounts();
+  std::vector<Level> levels;
+  for (size_t k = 0; k < counts.size() && k < pool.levels.size(); ++k) {
+    levels.push_back({counts[k], pool.levels[k]});
+  }
+  if (levels.empty()) {
+    levels.push_back({pool.size(), pool.nodes.size() > 1 ? pool.between_nodes
+                                                         : pool.within_node});
+  }
+  return levels;
+}
+
 PipelineShape ShapeOfCuts(const Workload& work,
                           const std::vector<StageCut>& cuts) {
   PipelineShape shape = ShapeOf(*work.graph, CutsAsPlan(cuts));
@@ -176,7 +190,10 @@ PipelineShape ShapeOfCuts(const Workload& work,
 PipelineShape ShapeOfLayout(const Workload& work, const Layout& layout) {
   PipelineShape shape = ShapeOfCuts(work, layout.cuts);
   shape.in_flight = layout.in_flight;
-  shape.shares = layout.shares;
+  shape.shares.clear();
+  for (const std::vector<int>& shares : layout.shares) {
+    shape.shares.push_back(NormalShares(shares));
+  }
   return shape;
 }
 

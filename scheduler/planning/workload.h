@@ -26,7 +26,8 @@ struct Pace {
 
 struct Workload {
   const v1::Graph* graph = nullptr;
-  ChainProfile chain;  // for one unit
+  ChainProfile chain;     // for one unit
+  double unit_scale = 1;  // samples of a unit over those of the profile
   double action_seconds = 0;
   Recipe recipe;
   bool unit_is_microbatch = false;
@@ -91,6 +92,9 @@ struct Layout {
 
   int devices() const;
 };
+
+// The levels of the pool where they are even, else one level of all devices.
+std::vector<Level> LevelsOf(const DevicePool& pool);
 
 // The shape of `cuts` for the scheduler, with the workload's depth.
 PipelineShape ShapeOfCuts(const Workload& work,
