@@ -56,6 +56,15 @@ class MainJob(harness.Case):
                 self.assertGreater(stage["activation_bytes"], 0)
                 self.assertGreater(stage["bytes_sent"], 0)
 
+        # What was planned is what was held.
+        for planned, stage in zip(job["plan"]["stages"], stages):
+            with self.subTest(planned=planned["index"]):
+                self.assertEqual(planned["versions"], stage["versions_held"])
+                self.assertEqual(planned["staleness"], stage["staleness"])
+                self.assertEqual(planned["weight_bytes"],
+                                 stage["weight_bytes"])
+                self.assertEqual(planned["stash_bytes"], stage["stash_bytes"])
+
         steps = [json.loads(line) for line in metrics.open()]
         self.assertEqual([s["step"] for s in steps], list(range(job["step"])))
         self.assertGreater(steps[0]["loss"], steps[-1]["loss"])

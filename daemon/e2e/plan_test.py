@@ -55,6 +55,20 @@ class Plans(harness.Case):
         self.assertIn("Number 2", page.stdout)
         self.assertLessEqual(max(map(len, page.stdout.splitlines())), 80)
 
+    def test_the_public_optimizer_s_figures(self):
+        hierarchy = ("--devices", "4,4", "--bandwidth", "8e9,1.25e9")
+        for name, cluster, seconds in (
+                ("vgg16", ("--devices", "4", "--bandwidth", "1e9"),
+                 0.175732624),
+                ("vgg16", hierarchy, 0.04430422746666667),
+                ("resnet50", hierarchy, 0.028791528),
+                ("gnmt", hierarchy, 0.011081)):
+            with self.subTest(name=name, cluster=cluster):
+                plan = self.plan("--profile", PROFILES / name / "graph.txt",
+                                 *cluster, "--cost-model", "public_code")
+                self.assertAlmostEqual(plan["bottleneck_seconds"], seconds,
+                                       delta=1e-9)
+
     def test_the_clusters_of_the_paper_can_be_planned_for(self):
         for cluster in sorted(CLUSTERS.glob("cluster_*.txtpb")):
             with self.subTest(cluster=cluster.name):
