@@ -16,10 +16,10 @@
 // seconds wins, then of stage sizes: it spreads what is left over, so equal
 // layers never give stages that differ by more than one layer.
 //
-// The best partition of fewer states is found before; its seconds are a limit
-// to what is worth a look. As T is never below its computing divided by m, they
-// also say how few workers can have made a state, and how many are wanted for
-// what comes after.
+// The best partition of fewer states is found before, and another by halving
+// what it may take (ways.h); their seconds are a limit to what is worth a look.
+// It says for each stage on how many workers it is fast enough, and with these
+// for each A[k][j] how many can have been used and are wanted after it.
 #include "partitioner/algorithms/fixed_stages.h"
 
 #include <algorithm>
@@ -29,6 +29,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/algorithms/lattice.h"
+#include "partitioner/algorithms/ways.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 
@@ -41,6 +42,9 @@ constexpr double kSame = 1e-12;
 constexpr double kRounding = 1 + 1e-9;
 // Inputs of so few states are not worth a coarse partition.
 constexpr int kFewStates = 64;
+// Ways times stages, of which a better limit takes longer than it spares.
+constexpr double kManyWays = 2e7;
+constexpr size_t kMostCells = size_t{1} << 25;  // of 40 bytes
 
 struct Cell {
   double seconds = kInfinity;
@@ -64,33 +68,35 @@ struct Cell {
 
 class Recurrence {
  public:
-  Recurrence(const PartitionInput& input, const Lattice& lattice, double limit)
+  Recurrence(const PartitionInput& input, const Lattice& lattice)
       : input_(input),
-        lattice_(lattice),
         N_(lattice.size()),
         K_(input.stages),
         M_(input.workers()),
-        spare_(M_ - K_),
-        limit_(limit * kRounding),
-        cells_(static_cast<size_t>(N_ + 1) * (K_ + 1) * (spare_ + 1)) {
-    for (int j = 0; j <= N_; ++j) {
-      fewest_.push_back(Needed(0, j));
-      most_.push_back(M_ - Needed(j, N_));
-    }
-  }
+        lattice_(lattice),
+        ways_(lattice, PipelinesOf(input, lattice)) {}
 
-  Partition Solve() {
+  // Seconds infinite: there is none below `limit`. ResourceExhausted: the table
+  // is too big.
+  absl::StatusOr<Partition> Solve(double limit) {
+    // Looking at every way costs as much as a limit can spare.
+    if (1.0 * ways_.size() * K_ <= kManyWays) {
+      limit = std::min(limit, ways_.QuickSeconds(limit));
+    }
+    limit_ = limit * kRounding;
+    ways_.KeepBelow(limit_);
+    RETURN_IF_ERROR(MakeRows());
+    if (input_.fits) asked_.resize(M_ + 1);
     for (int j = 1; j <= N_; ++j) {
-      for (const int s : lattice_.Inside(j)) {
-        if (s > 0 && C(s) > limit_) continue;
-        // Every other stage takes a worker at least.
-        for (int m = std::max(1, Needed(s, j)); m <= spare_ + 1; ++m) {
-          if (input_.straight && m > 1) break;
-          Offer(s, j, m);
+      for (const Way* way = ways_.begin(j); way < ways_.end(j); ++way) {
+        for (int m = way->replicas.least; m <= way->replicas.most; ++m) {
+          Offer(*way, m);
         }
       }
     }
     Partition partition;
+    partition.seconds = kInfinity;
+    if (RowOf(N_, K_).size() == 0) return partition;
     partition.seconds = A(K_, N_, M_).seconds;
     if (partition.seconds == kInfinity) return partition;
     int j = N_;
@@ -107,48 +113,111 @@ class Recurrence {
   }
 
  private:
-  // REQUIRES: k <= m <= k + spare.
-  Cell& A(int k, int j, int m) {
-    return cells_[(static_cast<size_t>(j) * (K_ + 1) + k) * (spare_ + 1) + m -
-                  k];
+  // The cells of k stages up to a state: so many workers, from cells_[first].
+  struct Row {
+    WorkerRange used;
+    size_t first = 0;
+
+    int size() const { return used.size(); }
+  };
+  // Numbers of stages up to a state.
+  struct Stages {
+    int least = std::numeric_limits<int>::max();
+    int most = -1;
+  };
+
+  static Pipelines PipelinesOf(const PartitionInput& input,
+                               const Lattice& lattice) {
+    const Link& link = input.levels[0].link;
+    const CostModel* model = input.cost_model;
+    Pipelines pipelines;
+    pipelines.end = lattice.size();
+    pipelines.workers = input.workers();
+    // Every other stage takes a worker at least.
+    pipelines.widest = input.straight ? 1 : input.workers() - input.stages + 1;
+    pipelines.stages = input.stages;
+    pipelines.idle = input.fewer_workers;
+    pipelines.replicas = input.replicas;
+    pipelines.stage_seconds = [model, &lattice, &link](int i, int j, int m) {
+      return model->StageSeconds(lattice.Load(i, j), m, link);
+    };
+    pipelines.cut_seconds = [model, &lattice, &link](int s) {
+      return model->CutSeconds(lattice.CutBytes(s), link);
+    };
+    if (input.fits) {
+      pipelines.fits = [&input](int i, int j, int m, int before) {
+        return input.fits(i, j - 1, before, m);
+      };
+    }
+    return pipelines;
   }
 
-  // The stage s -> j with `m` replicas, behind whatever made s.
-  void Offer(int s, int j, int m) {
+  absl::Status MakeRows() {
+    rows_.resize(static_cast<size_t>(N_ + 1) * (K_ + 1));
+    stages_.assign(N_ + 1, {});
+    size_t cells = 0;
+    for (int j = 0; j <= N_; ++j) {
+      for (int k = 0; k <= K_; ++k) {
+        Row& row = RowOf(j, k);
+        row = {ways_.Used(j, k), cells};
+        if (row.size() == 0) continue;
+        cells += row.size();
+        stages_[j].least = std::min(stages_[j].least, k);
+        stages_[j].most = k;
+      }
+    }
+    if (cells > kMostCells) {
+      return absl::ResourceExhaustedError(MismatchText(
+          "partitioner fixed_stages", "the cells of its table",
+          absl::StrCat(cells), absl::StrCat("at most ", kMostCells),
+          "use fewer stages or devices, or coarser layers"));
+    }
+    cells_.assign(cells, Cell());
+    const Row& nothing = RowOf(0, 0);
+    for (int m = 0; m < nothing.size(); ++m) {
+      cells_[nothing.first + m].seconds = 0;
+    }
+    return absl::OkStatus();
+  }
+
+  Row& RowOf(int j, int k) {
+    return rows_[static_cast<size_t>(j) * (K_ + 1) + k];
+  }
+  // REQUIRES: `m` is in its row.
+  Cell& A(int k, int j, int m) {
+    const Row& row = RowOf(j, k);
+    return cells_[row.first + m - row.used.least];
+  }
+
+  // The stage of `way` with `m` replicas, behind whatever comes before it.
+  void Offer(const Way& way, int m) {
+    const int s = way.from;
+    const int j = way.to;
     const double t = input_.cost_model->StageSeconds(lattice_.Load(s, j), m,
                                                      input_.levels[0].link);
     if (t > limit_ || t == kInfinity) return;
-    const double cut = s > 0 ? C(s) : 0;
+    const double slower = std::max(t, way.cut);
     const double size = lattice_.Rank(j) - lattice_.Rank(s);
-    if (s == 0) {
-      const int k = 1;
-      if (K_ == 1 && j < N_) return;
-      if (!Pinned(k, m)) return;
-      const int idle = input_.fewer_workers ? spare_ + 1 - m : 0;
-      for (int before = 0; before <= idle; ++before) {
-        const Cell cell = {t, t * t, size * size, 0, m};
-        Cell& best = A(k, j, before + m);
-        if (cell.BetterThan(best) && Fits(s, j, m, before)) best = cell;
-      }
-      return;
-    }
-    const int k_first = std::max(2, j == N_ ? K_ : 2);
-    const int k_last = j == N_ ? K_ : K_ - 1;
-    const int left_last = std::min(most_[s], most_[j] - m);
-    for (int left = std::max(fewest_[s], fewest_[j] - m); left <= left_last;
-         ++left) {
-      bool asked = false;
-      for (int k = std::max(k_first, left + m - spare_);
-           k <= std::min(k_last, left + 1); ++k) {
-        const Cell& before = A(k - 1, s, left);
-        if (before.m == 0 || !Pinned(k, m)) continue;
-        const Cell cell = {std::max({before.seconds, cut, t}),
+    ++asking_;
+    const int k_last = std::min(stages_[s].most + 1, stages_[j].most);
+    for (int k = std::max(stages_[s].least + 1, stages_[j].least); k <= k_last;
+         ++k) {
+      if (!Pinned(k, m)) continue;
+      const Row& left_row = RowOf(s, k - 1);
+      const Row& row = RowOf(j, k);
+      if (left_row.size() == 0 || row.size() == 0) continue;
+      const int left_last = std::min(left_row.used.most, row.used.most - m);
+      for (int left = std::max(left_row.used.least, row.used.least - m);
+           left <= left_last; ++left) {
+        const Cell& before =
+            cells_[left_row.first + left - left_row.used.least];
+        if (before.seconds == kInfinity) continue;
+        const Cell cell = {std::max(before.seconds, slower),
                            before.squares + t * t, before.layers + size * size,
                            s, m};
-        Cell& best = A(k, j, left + m);
+        Cell& best = cells_[row.first + left + m - row.used.least];
         if (!cell.BetterThan(best)) continue;
-        if (!asked && !Fits(s, j, m, left)) break;
-        asked = true;
+        if (input_.fits && !Fits(s, j, m, left)) continue;
         best = cell;
       }
     }
@@ -158,46 +227,47 @@ class Recurrence {
     return input_.replicas.empty() || input_.replicas[k - 1] == m;
   }
 
-  bool Fits(int i, int j, int m, int before) const {
-    return !input_.fits || input_.fits(i, j - 1, before, m);
+  // Asks once for all k.
+  bool Fits(int i, int j, int m, int before) {
+    Answer& answer = asked_[before];
+    if (answer.asking != asking_) {
+      answer = {asking_, input_.fits(i, j - 1, before, m)};
+    }
+    return answer.fits;
   }
 
-  // The fewest workers that can keep i -> j below the limit, at most one more
-  // than there are.
-  int Needed(int i, int j) const {
-    const double seconds = lattice_.Seconds(i, j);
-    if (seconds <= 0) return 0;
-    const double needed = std::ceil(seconds / (limit_ * kRounding));
-    return needed > M_ ? M_ + 1 : static_cast<int>(needed);
-  }
-
-  double C(int s) const {
-    return input_.cost_model->CutSeconds(lattice_.CutBytes(s),
-                                         input_.levels[0].link);
-  }
+  struct Answer {
+    int64_t asking = 0;
+    bool fits = false;
+  };
 
   const PartitionInput& input_;
-  const Lattice& lattice_;
   const int N_;
   const int K_;
   const int M_;
-  const int spare_;  // workers beyond one for each stage
-  const double limit_;
-  std::vector<int> fewest_;  // workers that can make each state
-  std::vector<int> most_;    // and that leave enough for the rest
+  const Lattice& lattice_;
+  Ways ways_;
+  double limit_ = kInfinity;
+  std::vector<Row> rows_;       // by state, then by stages up to it
+  std::vector<Stages> stages_;  // by state
   std::vector<Cell> cells_;
+  std::vector<Answer> asked_;  // by workers before the stage in work
+  int64_t asking_ = 0;
 };
 
 // Seconds infinite: there is none.
-Partition Best(const PartitionInput& input) {
+absl::StatusOr<Partition> Best(const PartitionInput& input) {
   const Lattice lattice(input);
   double limit = kInfinity;
   const int fewer = std::max(lattice.size() / 4, 4 * input.stages);
   if (lattice.size() > kFewStates && fewer <= lattice.size() / 2) {
     const PartitionInput coarse = lattice.Coarse(fewer);
-    if (coarse.layers() >= input.stages) limit = Best(coarse).seconds;
+    if (coarse.layers() >= input.stages) {
+      const absl::StatusOr<Partition> best = Best(coarse);
+      if (best.ok()) limit = best->seconds;
+    }
   }
-  return Recurrence(input, lattice, limit).Solve();
+  return Recurrence(input, lattice).Solve(limit);
 }
 
 }  // namespace
@@ -246,7 +316,7 @@ absl::StatusOr<Partition> FixedStages(const PartitionInput& input) {
                     absl::StrCat("of ", input.stages, " stages, ",
                                  input.workers(), " in all"));
   }
-  Partition partition = Best(input);
+  ASSIGN_OR_RETURN(Partition partition, Best(input));
   if (partition.seconds == kInfinity) {
     return absl::FailedPreconditionError(
         absl::StrCat("no partition into ", input.stages, " stages over ",

@@ -32,10 +32,15 @@
 //   - Values are found first, by rows over i, which lie side by side: right of
 //     a cut nothing depends on i. Stages are found afterwards, for the few
 //     parts that the best partition consists of.
-//   - A partition of few states on one way through the graph is found before;
-//     its seconds are a limit to whatever is worth a look, as T is never below
-//     its computing divided by m. The limit of an inner level is that of the
-//     outer, times the components that may share the work.
+//   - A partition of few states on one way through the graph is found before,
+//     and at the outermost level another by halving what it may take (ways.h);
+//     their seconds are a limit to whatever is worth a look, as T is never
+//     below its computing divided by m. The limit of an inner level is that of
+//     the outer, times the components that may share the work.
+//   - Where stages are found, the limit says for each of them with how many
+//     components it is fast enough, and with these for each state how many can
+//     have been used up to it and are wanted after it. Of what is left, blocks
+//     of numbers are passed over whose best cannot beat their worst.
 //   - The outermost level needs i = 0 only.
 #include "partitioner/algorithms/pipedream_dp.h"
 
@@ -50,6 +55,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/algorithms/lattice.h"
 #include "partitioner/algorithms/max_min.h"
+#include "partitioner/algorithms/ways.h"
 #include "proto/check.h"
 #include "proto/errors.h"
 #include "proto/status_macros.h"
@@ -64,6 +70,8 @@ constexpr double kRounding = 1 + 1e-9;
 constexpr int kFewStates = 32;
 constexpr int kCoarseStates = 96;
 constexpr double kMostContexts = 600;
+// Of so many a better limit takes longer to find than it spares.
+constexpr size_t kManyWays = 400000;
 
 // What a part of the pipeline knows of the levels around it, in workers.
 struct Context {
@@ -361,10 +369,256 @@ class Recurrences {
     std::vector<std::vector<double>> stages_;
   };
 
+  // All that Ways wants to know of level k.
+  Pipelines PipelinesOf(int k, const Context& context, int start, int end) {
+    Pipelines pipelines;
+    pipelines.start = start;
+    pipelines.end = end;
+    pipelines.workers = Components(k);
+    pipelines.widest = input_.straight ? 1 : Components(k);
+    pipelines.idle = input_.fewer_workers;
+    pipelines.share = 1.0 / width_[k];
+    pipelines.stage_seconds = [this, k, &context](int i, int j, int m) {
+      return T(k, context, i, j, m, 0, 1);
+    };
+    pipelines.cut_seconds = [this, k](int s) { return C(k, s); };
+    if (memory_) {
+      pipelines.fits = [this, &context](int i, int j, int m, int before) {
+        return Fits(context, i, j, m, before);
+      };
+    }
+    return pipelines;
+  }
+
   // A^k(start, end, m_k) with at most `most_q` stages, and its stages in order.
   // Infinite where it is above `limit`.
   double Steps(int k, const Context& context, int start, int end, int most_q,
                double limit, std::vector<Step>* steps) {
+    // What comes before a stage matters to its seconds, or the number of its
+    // stages to what follows.
+    if (budget_ || (memory_ && k > 0)) {
+      return CountedSteps(k, context, start, end, most_q, limit, steps);
+    }
+    Ways ways(lattice_, PipelinesOf(k, context, start, end));
+    if (k == L_ - 1 && ways.size() <= kManyWays) {
+      limit = std::min(limit, ways.QuickSeconds(limit) * kRounding);
+    }
+    ways.KeepBelow(limit);
+    return LevelSteps(this, k, context, start, end, limit, &ways).Solve(steps);
+  }
+
+  // The recurrence where one number of workers is all that a part is known by:
+  // of states up to j and m components the best (seconds, stages, workers), of
+  // which the last two are one number, the rank. Of blocks of them the least
+  // and the greatest say what cannot become better.
+  class LevelSteps {
+   public:
+    LevelSteps(Recurrences* outer, int k, const Context& context, int start,
+               int end, double limit, const Ways* ways)
+        : outer_(*outer),
+          ways_(*ways),
+          k_(k),
+          context_(context),
+          start_(start),
+          end_(end),
+          stage_rank_(outer->Components(k) + 1),
+          limit_(limit),
+          rows_(end + 1) {}
+
+    double Solve(std::vector<Step>* steps) {
+      const bool idle = outer_.input_.fewer_workers;
+      Row& first = rows_[start_];
+      first = Row(ways_.Used(start_, 0));
+      for (size_t n = 0; n < first.seconds.size(); ++n) {
+        if (first.least + static_cast<int>(n) > 0 && !idle) break;
+        first.seconds[n] = 0;
+        first.ranks[n] = 0;
+      }
+      first.KeepLeast();
+      for (int j = start_ + 1; j <= end_; ++j) FillRow(j);
+
+      const Row& last = rows_[end_];
+      int m = outer_.Components(k_);
+      if (!last.Has(m) || last.SecondsOf(m) == kInfinity) return kInfinity;
+      for (int j = end_; j != start_;) {
+        const Step step = LastStep(j, m);
+        steps->push_back(step);
+        j = step.from;
+        m = step.before;
+      }
+      std::reverse(steps->begin(), steps->end());
+      return last.SecondsOf(outer_.Components(k_));
+    }
+
+   private:
+    static constexpr int kBlock = 32;
+
+    // The cells of one state, by workers used.
+    struct Row {
+      Row() = default;
+      explicit Row(WorkerRange used)
+          : least(used.least),
+            seconds(used.size(), kInfinity),
+            ranks(used.size(), std::numeric_limits<int>::max()),
+            block_seconds((used.size() + kBlock - 1) / kBlock, kInfinity),
+            block_ranks(block_seconds.size(), std::numeric_limits<int>::max()) {
+      }
+
+      bool Has(int m) const {
+        return m >= least && m - least < static_cast<int>(seconds.size());
+      }
+      double SecondsOf(int m) const { return seconds[m - least]; }
+      int RankOf(int m) const { return ranks[m - least]; }
+
+      // Of each block the greatest while the row is filled, and the least once
+      // it is full.
+      void KeepGreatest(int block) {
+        const auto [begin, end] = Block(block);
+        block_seconds[block] =
+            *std::max_element(seconds.begin() + begin, seconds.begin() + end);
+        block_ranks[block] =
+            *std::max_element(ranks.begin() + begin, ranks.begin() + end);
+      }
+      void KeepLeast() {
+        for (size_t b = 0; b < block_seconds.size(); ++b) {
+          const auto [begin, end] = Block(b);
+          block_seconds[b] =
+              *std::min_element(seconds.begin() + begin, seconds.begin() + end);
+          block_ranks[b] =
+              *std::min_element(ranks.begin() + begin, ranks.begin() + end);
+        }
+      }
+      std::pair<int, int> Block(int block) const {
+        return {block * kBlock, std::min(static_cast<int>(seconds.size()),
+                                         (block + 1) * kBlock)};
+      }
+
+      int least = 0;
+      std::vector<double> seconds;
+      std::vector<int> ranks;
+      std::vector<double> block_seconds;
+      std::vector<int> block_ranks;
+    };
+
+    void FillRow(int j) {
+      Row& row = rows_[j];
+      row = Row(ways_.Used(j, 0));
+      if (row.seconds.empty()) return;
+      const Way* begin = ways_.begin(j);
+      const int64_t count = ways_.end(j) - begin;
+      // A few ways of all lengths first: with what they reach, most of the
+      // others cannot compete.
+      for (const int eighths : {0, 7, 6, 4, 2}) {
+        if (count > 8) Offer(begin[count * eighths / 8], &row);
+      }
+      for (const Way* way = begin; way < ways_.end(j); ++way) Offer(*way, &row);
+      row.KeepLeast();
+    }
+
+    // All pipelines whose last stage is `way`.
+    void Offer(const Way& way, Row* row) {
+      const Row& left = rows_[way.from];
+      if (left.seconds.empty() || way.replicas.empty()) return;
+      const double slowest = *std::max_element(row->block_seconds.begin(),
+                                               row->block_seconds.end());
+      const int last = static_cast<int>(left.seconds.size()) - 1;
+      for (int m = way.replicas.least; m <= way.replicas.most; ++m) {
+        // left.least + n + m lies in the row.
+        const int shift = left.least + m - row->least;
+        const int n_first = std::max(0, -shift);
+        const int n_last =
+            std::min(last, static_cast<int>(row->seconds.size()) - 1 - shift);
+        if (n_first > n_last) continue;
+        const double t = std::max(
+            way.cut, outer_.T(k_, context_, way.from, way.to, m, 0, 1));
+        if (t > limit_ || t > slowest) continue;
+        for (int block = n_first / kBlock; block <= n_last / kBlock; ++block) {
+          OfferBlock(way, m, t, block, n_first, n_last, shift, row);
+        }
+      }
+    }
+
+    void OfferBlock(const Way& way, int m, double t, int block, int n_first,
+                    int n_last, int shift, Row* row) {
+      const Row& left = rows_[way.from];
+      n_first = std::max(n_first, block * kBlock);
+      n_last = std::min(n_last, (block + 1) * kBlock - 1);
+      const int low = (n_first + shift) / kBlock;
+      const int high = (n_last + shift) / kBlock;
+      const int rank = stage_rank_ + m;
+      const double fastest = std::max(left.block_seconds[block], t);
+      const double slowest =
+          std::max(row->block_seconds[low], row->block_seconds[high]);
+      if (fastest > slowest || fastest > limit_ || fastest == kInfinity) return;
+      if (fastest == slowest &&
+          left.block_ranks[block] >=
+              std::max(row->block_ranks[low], row->block_ranks[high]) - rank) {
+        return;
+      }
+      bool better = false;
+      const bool memory = outer_.memory_;
+      for (int n = n_first; n <= n_last; ++n) {
+        const double seconds = std::max(left.seconds[n], t);
+        double& best = row->seconds[n + shift];
+        if (seconds > best || seconds > limit_ || seconds == kInfinity) {
+          continue;
+        }
+        const int all = left.ranks[n] + rank;
+        int& best_rank = row->ranks[n + shift];
+        if (seconds == best && all >= best_rank) continue;
+        if (memory &&
+            !outer_.Fits(context_, way.from, way.to, m, left.least + n)) {
+          continue;
+        }
+        best = seconds;
+        best_rank = all;
+        better = true;
+      }
+      if (!better) return;
+      row->KeepGreatest(low);
+      if (high != low) row->KeepGreatest(high);
+    }
+
+    // The stage that ends cell (j, m): smallest start, then fewest replicas.
+    Step LastStep(int j, int m) {
+      const Row& row = rows_[j];
+      for (const Way* way = ways_.begin(j); way < ways_.end(j); ++way) {
+        const Row& left = rows_[way->from];
+        for (int right = way->replicas.least;
+             right <= std::min(m, way->replicas.most); ++right) {
+          if (!left.Has(m - right)) continue;
+          const double before = left.SecondsOf(m - right);
+          if (std::max(before, way->cut) > row.SecondsOf(m)) continue;
+          if (left.RankOf(m - right) != row.RankOf(m) - stage_rank_ - right) {
+            continue;
+          }
+          const double t = outer_.T(k_, context_, way->from, j, right, 0, 1);
+          if (std::max({before, way->cut, t}) != row.SecondsOf(m)) continue;
+          if (outer_.memory_ &&
+              !outer_.Fits(context_, way->from, j, right, m - right)) {
+            continue;
+          }
+          return {way->from, j, right, m - right, 1};
+        }
+      }
+      PIPE_CHECK(false);
+    }
+
+    Recurrences& outer_;
+    const Ways& ways_;
+    const int k_;
+    const Context context_;
+    const int start_;
+    const int end_;
+    const int stage_rank_;  // of one stage more; a worker more counts one
+    const double limit_;
+    std::vector<Row> rows_;
+  };
+
+  // The same for all numbers of stages q, and where memory depends on what lies
+  // before.
+  double CountedSteps(int k, const Context& context, int start, int end,
+                      int most_q, double limit, std::vector<Step>* steps) {
     const int M = Components(k);
     const int right_Q = std::min(StageBudget(k), most_q);
     const int widest = input_.straight ? 1 : M;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <tuple>
 
 #include "partitioner/algorithms/brute_force.h"
+#include "partitioner/algorithms/lattice.h"
 
 namespace pipework {
 namespace {
@@ -137,6 +139,92 @@ TEST_CASE(
         CHECK(PipedreamDp(input)->seconds == plain.seconds);
         CHECK(Text(PipedreamDp(input)->workers) == Text(plain.workers));
       }
+    }
+  }
+}
+
+// One level as the comment in pipedream_dp.cc has it, cell by cell, with memory
+// and idle workers.
+Cuts PlainLevel(const PartitionInput& input, double* seconds) {
+  struct Cell {
+    double seconds = std::numeric_limits<double>::infinity();
+    int stages = 0;
+    int workers = 0;
+    int s = -1;
+    int m = 0;
+  };
+  const Lattice lattice(input);
+  const int N = lattice.size();
+  const int M = input.workers();
+  const Link& link = input.levels[0].link;
+  std::vector<std::vector<Cell>> A(N + 1, std::vector<Cell>(M + 1));
+  for (int m = 0; m <= (input.fewer_workers ? M : 0); ++m) A[0][m].seconds = 0;
+  for (int j = 1; j <= N; ++j) {
+    for (const int s : lattice.Inside(j)) {
+      const double cut =
+          s > 0 ? input.cost_model->CutSeconds(lattice.CutBytes(s), link) : 0;
+      for (int m = 1; m <= (input.straight ? 1 : M); ++m) {
+        const double t =
+            input.cost_model->StageSeconds(lattice.Load(s, j), m, link);
+        for (int left = 0; left + m <= M; ++left) {
+          const Cell& before = A[s][left];
+          const Cell next = {std::max({before.seconds, cut, t}),
+                             before.stages + 1, before.workers + m, s, m};
+          Cell& best = A[j][left + m];
+          if (std::tie(next.seconds, next.stages, next.workers) >=
+              std::tie(best.seconds, best.stages, best.workers)) {
+            continue;
+          }
+          if (!input.fits || input.fits(s, j - 1, left, m)) best = next;
+        }
+      }
+    }
+  }
+  *seconds = A[N][M].seconds;
+  Cuts cuts;
+  for (int j = N, m = M; *seconds < 1e300 && j > 0;) {
+    const Cell& cell = A[j][m];
+    cuts.insert(cuts.begin(), lattice.Cut(cell.s, j, cell.m));
+    j = cell.s;
+    m -= cell.m;
+  }
+  return cuts;
+}
+
+// Enough workers for blocks of them to be passed over.
+TEST_CASE(
+    "pipedream_dp: many workers in one level equal the plain recurrence") {
+  for (const char* name : {"paper", "pipework", "public_code"}) {
+    for (uint32_t seed = 0; seed < 160; ++seed) {
+      const int layers = 2 + seed % 37;
+      const int workers = 20 + seed * 7 % 83;
+      PartitionInput input = seed % 4 == 0
+                                 ? testing::RandomGraphInput(
+                                       seed, 6, workers, *FindCostModel(name))
+                                 : testing::RandomInput(seed, layers, workers,
+                                                        *FindCostModel(name));
+      if (seed % 5 == 0) {  // many partitions are equal
+        std::vector<double>& seconds =
+            seed % 4 == 0 ? input.state_seconds : input.layer_seconds;
+        std::fill(seconds.begin(), seconds.end(), seed % 4 == 0 ? 0 : 3);
+      }
+      if (seed % 7 == 1) input.weight_bytes.assign(layers, 0);
+      input.fewer_workers = seed % 3 == 1;
+      if (seed % 8 == 3) input.straight = input.fewer_workers = true;
+      if (seed % 6 >= 4) input.fits = testing::RandomFits(seed);
+      if (seed % 6 == 4) {
+        input.fits = [seed](int first, int last, int before, int replicas) {
+          return (first * 5 + last * 3 + before + replicas + seed) % 7 != 0;
+        };
+      }
+      CAPTURE(name, seed, workers, input.layers());
+      double seconds = 0;
+      const Cuts plain = PlainLevel(input, &seconds);
+      const absl::StatusOr<Partition> partition = PipedreamDp(input);
+      REQUIRE(partition.ok() == (seconds < 1e300));
+      if (!partition.ok()) continue;
+      CHECK(partition->seconds == seconds);
+      CHECK(Text(partition->workers) == Text(plain));
     }
   }
 }
