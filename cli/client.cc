@@ -147,6 +147,7 @@ struct Client::Stubs {
         options.server, grpc::InsecureChannelCredentials(), arguments);
     jobs = v1::JobService::NewStub(channel);
     plans = v1::PlanService::NewStub(channel);
+    profiles = v1::ProfileService::NewStub(channel);
     pipelines = v1::PipelineService::NewStub(channel);
     cluster = v1::ClusterService::NewStub(channel);
     health = grpc::health::v1::Health::NewStub(channel);
@@ -155,6 +156,7 @@ struct Client::Stubs {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::JobService::Stub> jobs;
   std::unique_ptr<v1::PlanService::Stub> plans;
+  std::unique_ptr<v1::ProfileService::Stub> profiles;
   std::unique_ptr<v1::PipelineService::Stub> pipelines;
   std::unique_ptr<v1::ClusterService::Stub> cluster;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
@@ -223,6 +225,42 @@ absl::StatusOr<v1::Plan> Client::PlanJob(const v1::PlanJobRequest& request) {
   return Call<v1::Plan>(options_, request, [this](auto* c, auto& q, auto* r) {
     return stubs_->plans->PlanJob(c, q, r);
   });
+}
+
+absl::StatusOr<v1::RunProfileResponse> Client::RunProfile(
+    const v1::RunProfileRequest& request) {
+  return Call<v1::RunProfileResponse>(
+      options_, request, [this](auto* c, auto& q, auto* r) {
+        return stubs_->profiles->RunProfile(c, q, r);
+      });
+}
+
+absl::StatusOr<v1::ListProfilesResponse> Client::ListProfiles() {
+  return Call<v1::ListProfilesResponse>(
+      options_, v1::ListProfilesRequest(), [this](auto* c, auto& q, auto* r) {
+        return stubs_->profiles->ListProfiles(c, q, r);
+      });
+}
+
+absl::StatusOr<v1::StoredProfile> Client::GetProfile(
+    const std::string& profile) {
+  v1::GetProfileRequest request;
+  request.set_profile(profile);
+  return Call<v1::StoredProfile>(options_, request,
+                                 [this](auto* c, auto& q, auto* r) {
+                                   return stubs_->profiles->GetProfile(c, q, r);
+                                 });
+}
+
+absl::Status Client::DeleteProfile(const std::string& profile) {
+  v1::DeleteProfileRequest request;
+  request.set_profile(profile);
+  return Call<v1::DeleteProfileResponse>(
+             options_, request,
+             [this](auto* c, auto& q, auto* r) {
+               return stubs_->profiles->DeleteProfile(c, q, r);
+             })
+      .status();
 }
 
 absl::StatusOr<v1::PipelineStatus> Client::GetPipelineStatus(

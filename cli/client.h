@@ -25,6 +25,7 @@ class Client {
   ~Client();
 
   const std::string& server() const { return options_.server; }
+  const Options& options() const { return options_; }
 
   // Unavailable names the server and what to try.
   absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request);
@@ -33,6 +34,11 @@ class Client {
       const v1::ListJobsRequest& request);
   absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
   absl::StatusOr<v1::Plan> PlanJob(const v1::PlanJobRequest& request);
+  absl::StatusOr<v1::RunProfileResponse> RunProfile(
+      const v1::RunProfileRequest& request);
+  absl::StatusOr<v1::ListProfilesResponse> ListProfiles();
+  absl::StatusOr<v1::StoredProfile> GetProfile(const std::string& profile);
+  absl::Status DeleteProfile(const std::string& profile);
   absl::StatusOr<v1::PipelineStatus> GetPipelineStatus(const std::string& job);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   absl::StatusOr<v1::ServerInfo> GetServerInfo();

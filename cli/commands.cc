@@ -6,6 +6,7 @@
 #include "cli/commands/local.h"
 #include "cli/commands/logs.h"
 #include "cli/commands/plan.h"
+#include "cli/commands/profile.h"
 #include "cli/commands/schedule.h"
 #include "cli/commands/server.h"
 #include "cli/commands/spec.h"
@@ -128,6 +129,29 @@ const std::vector<Command>& Commands() {
        {{"SPEC", "job spec; or diff JOB: a job's plan beside what was measured",
          0, 2}},
        &PlanCommand},
+      {"profile run",
+       "measure every layer of a job's network on each kind of device",
+       {kSet,
+        {"--device-class", "KIND", "only on this kind of device"},
+        {"--again", "", "although it was measured before"},
+        {"--out", "FILE", "write it as text proto; - is standard output"}},
+       {kSpec},
+       &ProfileRun},
+      {"profile ls",
+       "profiles that are kept, newest first",
+       {},
+       {},
+       &ProfileLs},
+      {"profile show",
+       "the layers of a profile, with their costs",
+       {{"--out", "FILE", "write it as text proto; - is standard output"}},
+       {{"PROFILE", "id, a unique prefix of one, or a file"}},
+       &ProfileShow},
+      {"profile rm",
+       "forget profiles",
+       {},
+       {{"PROFILE", "ids", 1, -1}},
+       &ProfileRm},
       {"schedule",
        "the grid of a schedule, without a server",
        {{"--schedule", "NAME", "name of a schedule (1f1b)"},

@@ -225,6 +225,9 @@ std::string Summary(const v1::Plan& plan, int width) {
         FormatSeconds(static_cast<double>(std::max<int64_t>(0, age))),
         " ago.\n");
   }
+  if (plan.profile_noisy()) {
+    out += "Noisy profile: its device was busy, and times may be off.\n";
+  }
   if (plan.layer_order_size() > 0) {
     out +=
         "Branches are cut across: layers run in an order of their own "

@@ -12,11 +12,13 @@
 
 namespace pipework {
 
-// The call's deadline on the monotonic clock; a minute where it has none.
-inline absl::Time DeadlineOf(const grpc::ServerContextBase& context) {
+// The call's deadline on the monotonic clock, `longest` from now where it has
+// none.
+inline absl::Time DeadlineOf(const grpc::ServerContextBase& context,
+                             absl::Duration longest = absl::Minutes(1)) {
   const absl::Duration left =
       absl::FromChrono(context.deadline()) - absl::Now();
-  return MonotonicNow() + std::min(left, absl::Minutes(1));
+  return MonotonicNow() + std::min(left, longest);
 }
 
 // Fills `reply` from a StatusOr.

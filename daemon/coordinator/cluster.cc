@@ -14,8 +14,9 @@
 namespace pipework {
 namespace {
 
-// What a cost model is told of links. Measured on loopback (one stream of the
-// data plane: 3 GB/s, 11 us a way); between machines a 10 Gbit/s network.
+// What a cost model is told of links that were not measured. On loopback (one
+// stream of the data plane: 3 GB/s, 11 us a way); between machines a 10 Gbit/s
+// network.
 constexpr double kLoopbackBytesPerSecond = 3e9;
 constexpr double kLoopbackLatencySeconds = 30e-6;
 constexpr double kNetworkBytesPerSecond = 1.17e9;
@@ -23,6 +24,9 @@ constexpr double kNetworkLatencySeconds = 100e-6;
 // Within a runner a tensor is handed over without a copy.
 constexpr double kLocalBytesPerSecond = 20e9;
 constexpr double kLocalLatencySeconds = 5e-6;
+
+// Every pair of nodes is measured in a cluster of up to so many.
+constexpr int kMostNodesInPairs = 8;
 
 // Behind the id of a job whose runner was not seen to end.
 constexpr char kStranded[] = " (ending)";
@@ -206,7 +210,6 @@ std::vector<std::string> Cluster::ReadyNodes() const {
 v1::Topology Cluster::Select(bool only_ready,
                              const std::string* free_for) const {
   v1::Topology topology;
-  bool one_machine = true;
   for (const auto& [name, node] : nodes_) {
     if (node.state == LeaseState::kLost) continue;
     if (only_ready && node.state != LeaseState::kReady) continue;
@@ -222,16 +225,106 @@ v1::Topology Cluster::Select(bool only_ready,
       *here.add_devices() = device;
     }
     if (here.devices_size() == 0) continue;
-    one_machine = one_machine && IsLoopback(node.hello.address());
     *topology.add_nodes() = std::move(here);
   }
-  topology.set_link_bytes_per_second(one_machine ? kLoopbackBytesPerSecond
-                                                 : kNetworkBytesPerSecond);
-  topology.set_link_latency_seconds(one_machine ? kLoopbackLatencySeconds
-                                                : kNetworkLatencySeconds);
-  topology.set_local_bytes_per_second(kLocalBytesPerSecond);
-  topology.set_local_latency_seconds(kLocalLatencySeconds);
+  FillLinks(&topology);
   return topology;
+}
+
+// ---- links ----
+
+void Cluster::LoadLinks(const v1::LinkTable& table) {
+  for (const v1::LinkTable::Link& link : table.links()) {
+    links_[std::minmax(link.measured().a(), link.measured().b())] = link;
+  }
+}
+
+v1::LinkTable Cluster::Links() const {
+  v1::LinkTable table;
+  for (const auto& [pair, link] : links_) *table.add_links() = link;
+  return table;
+}
+
+void Cluster::SetLink(const v1::LinkMeasurement& link) {
+  const auto a = nodes_.find(link.a());
+  const auto b = nodes_.find(link.b());
+  if (a == nodes_.end() || b == nodes_.end() || a == b) return;
+  v1::LinkTable::Link& kept = links_[std::minmax(link.a(), link.b())];
+  *kept.mutable_measured() = link;
+  kept.set_a_address(a->second.hello.address());
+  kept.set_b_address(b->second.hello.address());
+}
+
+const v1::LinkMeasurement* Cluster::FindLink(const std::string& a,
+                                             const std::string& b) const {
+  const auto it = links_.find(std::minmax(a, b));
+  if (it == links_.end()) return nullptr;
+  const v1::LinkTable::Link& link = it->second;
+  const auto first = nodes_.find(link.measured().a());
+  const auto second = nodes_.find(link.measured().b());
+  const bool same = first != nodes_.end() && second != nodes_.end() &&
+                    first->second.hello.address() == link.a_address() &&
+                    second->second.hello.address() == link.b_address();
+  return same ? &link.measured() : nullptr;
+}
+
+std::vector<std::pair<std::string, std::string>> Cluster::UnknownLinks(
+    const v1::Topology& topology, absl::Time since) const {
+  std::vector<std::pair<std::string, std::string>> unknown;
+  const int nodes = topology.nodes_size();
+  const auto look = [&](int i, int j) {
+    const std::string& a = topology.nodes(std::min(i, j)).name();
+    const std::string& b = topology.nodes(std::max(i, j)).name();
+    const v1::LinkMeasurement* link = FindLink(a, b);
+    if (link == nullptr || absl::FromUnixSeconds(link->measured_at()) < since) {
+      unknown.emplace_back(a, b);
+    }
+  };
+  if (nodes <= kMostNodesInPairs) {
+    for (int i = 0; i < nodes; ++i) {
+      for (int j = i + 1; j < nodes; ++j) look(i, j);
+    }
+  } else {
+    for (int i = 0; i < nodes; ++i) look(i, (i + 1) % nodes);
+  }
+  return unknown;
+}
+
+void Cluster::FillLinks(v1::Topology* topology) const {
+  bool one_machine = true;
+  double slowest = 0;
+  double latest = 0;
+  topology->clear_links();
+  for (int i = 0; i < topology->nodes_size(); ++i) {
+    const std::string& a = topology->nodes(i).name();
+    const auto node = nodes_.find(a);
+    one_machine = one_machine && node != nodes_.end() &&
+                  IsLoopback(node->second.hello.address());
+    for (int j = i + 1; j < topology->nodes_size(); ++j) {
+      const v1::LinkMeasurement* link = FindLink(a, topology->nodes(j).name());
+      if (link == nullptr || !(link->bytes_per_second() > 0)) continue;
+      v1::Topology::NodeLink* known = topology->add_links();
+      known->set_a(a);
+      known->set_b(topology->nodes(j).name());
+      known->set_bytes_per_second(link->bytes_per_second());
+      known->set_latency_seconds(link->latency_seconds());
+      known->set_measured(true);
+      slowest = slowest > 0 ? std::min(slowest, link->bytes_per_second())
+                            : link->bytes_per_second();
+      latest = std::max(latest, link->latency_seconds());
+    }
+  }
+  if (slowest > 0) {
+    topology->set_link_bytes_per_second(slowest);
+    topology->set_link_latency_seconds(latest);
+  } else {
+    topology->set_link_bytes_per_second(one_machine ? kLoopbackBytesPerSecond
+                                                    : kNetworkBytesPerSecond);
+    topology->set_link_latency_seconds(one_machine ? kLoopbackLatencySeconds
+                                                   : kNetworkLatencySeconds);
+  }
+  topology->set_local_bytes_per_second(kLocalBytesPerSecond);
+  topology->set_local_latency_seconds(kLocalLatencySeconds);
 }
 
 v1::Topology Cluster::FreeFor(const std::string& job) const {

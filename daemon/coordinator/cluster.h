@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/coordinator/job_record.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 #include "proto/placement.pb.h"
@@ -99,6 +101,23 @@ class Cluster {
   // Other jobs that own devices, by id.
   std::vector<std::string> Owners(absl::string_view but) const;
 
+  // ---- links ----
+
+  // What was measured before, at the start; and all that is known now.
+  void LoadLinks(const v1::LinkTable& table);
+  v1::LinkTable Links() const;
+  // Replaces what was known of this pair of nodes. Nodes that are not known
+  // are ignored.
+  void SetLink(const v1::LinkMeasurement& link);
+  // Pairs of nodes of `topology` that should be measured: every pair of up to
+  // eight nodes, of more a ring; those that were measured since `since`, with
+  // the addresses that the nodes have now, are left out.
+  std::vector<std::pair<std::string, std::string>> UnknownLinks(
+      const v1::Topology& topology, absl::Time since) const;
+  // Sets the links of `topology`: where some were measured, those, and the
+  // slowest of them for all others; else constants.
+  void FillLinks(v1::Topology* topology) const;
+
   // As ListNodes shows it.
   std::vector<v1::Node> Describe(absl::Time now) const;
   const v1::Device* FindDevice(const std::string& node,
@@ -115,11 +134,16 @@ class Cluster {
     absl::Time closed_at = absl::InfiniteFuture();
   };
   v1::Topology Select(bool only_ready, const std::string* free_for) const;
+  // nullptr: not measured with the addresses that the nodes have now.
+  const v1::LinkMeasurement* FindLink(const std::string& a,
+                                      const std::string& b) const;
 
   const LeaseLimits limits_;
   absl::Time excused_until_ = absl::InfinitePast();
   std::map<std::string, Node> nodes_;
   std::map<std::string, std::string> owners_;  // device -> job
+  // By the nodes' names in order.
+  std::map<std::pair<std::string, std::string>, v1::LinkTable::Link> links_;
   uint64_t next_session_ = 1;
 };
 

@@ -197,5 +197,64 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "cluster: up to eight nodes every pair is to be measured, of more a ring") {
+  Cluster cluster({});
+  for (int i = 0; i < 8; ++i) {
+    Register(cluster, Hello(absl::StrCat("n", i), 1, 1), kStart);
+  }
+  CHECK(cluster.UnknownLinks(cluster.Whole(), absl::InfinitePast()).size() ==
+        28);
+  Register(cluster, Hello("n8", 1, 1), kStart);
+  const auto ring = cluster.UnknownLinks(cluster.Whole(), absl::InfinitePast());
+  REQUIRE(ring.size() == 9);
+  CHECK(ring[0] == std::pair<std::string, std::string>("n0", "n1"));
+  CHECK(ring[8] == std::pair<std::string, std::string>("n0", "n8"));
+}
+
+TEST_CASE(
+    "cluster: a measured link stands for its pair, the slowest for all "
+    "others") {
+  Cluster cluster({});
+  for (const char* name : {"n1", "n2", "n3"}) {
+    Register(cluster, Hello(name, 1, 1), kStart);
+  }
+  v1::LinkMeasurement link;
+  link.set_a("n2");
+  link.set_b("n1");
+  link.set_bytes_per_second(5e8);
+  link.set_latency_seconds(1e-4);
+  link.set_measured_at(1000);
+  cluster.SetLink(link);
+  v1::Topology whole = cluster.Whole();
+  REQUIRE(whole.links_size() == 1);
+  CHECK(whole.links(0).a() == "n1");
+  CHECK(whole.links(0).b() == "n2");
+  CHECK(whole.links(0).measured());
+  CHECK(whole.link_bytes_per_second() == 5e8);
+  CHECK(whole.link_latency_seconds() == 1e-4);
+  const auto old = absl::FromUnixSeconds(1001);
+  CHECK(cluster.UnknownLinks(whole, absl::InfinitePast()).size() == 2);
+  CHECK(cluster.UnknownLinks(whole, old).size() == 3);
+  link.set_a("n3");
+  link.set_bytes_per_second(1e9);
+  link.set_latency_seconds(1e-5);
+  cluster.SetLink(link);
+  whole = cluster.Whole();
+  CHECK(whole.links_size() == 2);
+  CHECK(whole.link_bytes_per_second() == 5e8);
+
+  // Another process takes it over, but not of a node that has moved.
+  Cluster later({});
+  later.LoadLinks(cluster.Links());
+  CHECK(later.Whole().links_size() == 0);
+  v1::Hello moved = Hello("n3", 1, 1);
+  moved.set_address("10.0.0.3");
+  Register(later, Hello("n1", 1, 1), kStart);
+  Register(later, Hello("n2", 1, 1), kStart);
+  Register(later, moved, kStart);
+  CHECK(later.Whole().links_size() == 1);
+}
+
 }  // namespace
 }  // namespace pipework

@@ -1,6 +1,7 @@
 #include "daemon/coordinator/core.h"
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -117,7 +118,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Start(
 
 CoordinatorCore::CoordinatorCore(const EngineOptions& options,
                                  const Clock& clock)
-    : state_dir_(options.state_dir), clock_(clock), board_(clock) {}
+    : state_dir_(options.state_dir),
+      clock_(clock),
+      profiles_(options.state_dir),
+      board_(clock) {}
 
 CoordinatorCore::~CoordinatorCore() { Stop(); }
 
@@ -339,11 +343,18 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
   if (!problems.empty()) return SpecRejected(problems);
   checked.total_steps = TotalSteps(spec, facts);
 
-  ASSIGN_OR_RETURN(const v1::Profile profile,
-                   loop_->Call<absl::StatusOr<v1::Profile>>(
+  ASSIGN_OR_RETURN(std::vector<v1::Profile> profiles,
+                   loop_->Call<absl::StatusOr<std::vector<v1::Profile>>>(
                        deadline, [this, spec, graph = checked.graph] {
-                         return engine_->KnownProfile(spec, graph);
+                         return engine_->KnownProfiles(spec, graph);
                        }));
+  if (profiles.empty()) {
+    ASSIGN_OR_RETURN(v1::Profile estimated,
+                     EstimateProfile(checked.graph, UnitSamples(spec)));
+    profiles.push_back(std::move(estimated));
+  }
+  const v1::Profile& profile = profiles.front();
+  planning.other_profiles.assign(profiles.begin() + 1, profiles.end());
   planning.data_nodes = checked.data.nodes;
   auto plan = pipework::PlanJob(spec, checked.graph, profile, whole, planning);
   if (plan.ok()) {
@@ -502,6 +513,37 @@ absl::StatusOr<v1::Plan> CoordinatorCore::PlanJob(
   ASSIGN_OR_RETURN(Checked checked, Check(request.spec(), /*need_data=*/true,
                                           std::move(planning), deadline));
   return std::move(checked.plan);
+}
+
+absl::StatusOr<v1::RunProfileResponse> CoordinatorCore::RunProfile(
+    const v1::RunProfileRequest& request, absl::Time deadline) {
+  PlanningOptions planning;
+  planning.rivals = false;
+  ASSIGN_OR_RETURN(
+      const Checked checked,
+      Check(request.spec(), /*need_data=*/true, std::move(planning), deadline));
+  using Answer = absl::StatusOr<v1::RunProfileResponse>;
+  struct Waiting {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Answer> answer;
+  };
+  auto waiting = std::make_shared<Waiting>();
+  loop_->Post([this, waiting, request, graph = checked.graph] {
+    engine_->RunProfile(request.spec(), graph, request.device_kind(),
+                        request.again(), [waiting](Answer answer) {
+                          std::lock_guard<std::mutex> lock(waiting->mutex);
+                          waiting->answer = std::move(answer);
+                          waiting->changed.notify_all();
+                        });
+  });
+  std::unique_lock<std::mutex> lock(waiting->mutex);
+  if (!WaitUntil(waiting->changed, lock, deadline,
+                 [&] { return waiting->answer.has_value(); })) {
+    return absl::DeadlineExceededError(
+        "the profile is not done yet; ask again for what is measured by then");
+  }
+  return *waiting->answer;
 }
 
 absl::StatusOr<v1::Job> CoordinatorCore::CancelJob(

@@ -19,6 +19,7 @@
 #include "daemon/base/event_loop.h"
 #include "daemon/coordinator/board.h"
 #include "daemon/coordinator/engine.h"
+#include "daemon/coordinator/profile_store.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 #include "proto/plan.pb.h"
@@ -83,6 +84,10 @@ class CoordinatorCore final : private EngineHost {
                                     absl::Time deadline);
   absl::StatusOr<v1::Plan> PlanJob(const v1::PlanJobRequest& request,
                                    absl::Time deadline);
+  // As Engine::RunProfile, after all checks of a submit.
+  absl::StatusOr<v1::RunProfileResponse> RunProfile(
+      const v1::RunProfileRequest& request, absl::Time deadline);
+  const ProfileStore& profiles() const { return profiles_; }
   absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request,
                                     absl::Time deadline);
 
@@ -124,6 +129,7 @@ class CoordinatorCore final : private EngineHost {
 
   const std::string state_dir_;
   const Clock& clock_;
+  const ProfileStore profiles_;
   JobBoard board_;
   std::unique_ptr<Engine> engine_;  // the loop's thread only
   std::mutex mutex_;

@@ -10,6 +10,7 @@
 #include "daemon/coordinator/job_store.h"
 #include "proto/check.h"
 #include "proto/status_macros.h"
+#include "proto/text_file.h"
 #include "spdlog/spdlog.h"
 
 namespace pipework {
@@ -55,6 +56,7 @@ Engine::Engine(EngineOptions options, const Clock& clock,
       writer_(std::move(writer)),
       host_(host),
       board_(board),
+      profiles_(options_.state_dir),
       cluster_(options_.leases) {}
 
 Engine::~Engine() = default;
@@ -66,6 +68,14 @@ double Engine::Now() const {
 absl::Status Engine::Load() {
   ASSIGN_OR_RETURN(next_command_, writer_->ReserveCommandIds(kCommandBlock));
   end_command_ = next_command_ + kCommandBlock;
+  v1::LinkTable links;
+  const absl::Status read =
+      ReadTextFile(options_.state_dir + "/links.txt", &links);
+  if (read.ok()) {
+    cluster_.LoadLinks(links);
+  } else if (!absl::IsNotFound(read)) {
+    spdlog::warn("links are measured anew: {}", std::string(read.message()));
+  }
   ASSIGN_OR_RETURN(acks_, writer_->LoadAcks());
   handled_ = acks_;
   ASSIGN_OR_RETURN(std::vector<JobWriter::StoredJob> stored,

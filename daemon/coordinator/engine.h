@@ -25,6 +25,7 @@
 #include "daemon/coordinator/job_machine.h"
 #include "daemon/coordinator/job_record.pb.h"
 #include "daemon/coordinator/job_writer.h"
+#include "daemon/coordinator/profile_store.h"
 #include "proto/coordinator.pb.h"
 #include "proto/node.pb.h"
 #include "proto/plan.pb.h"
@@ -52,6 +53,8 @@ struct EngineOptions {
   // How long each phase may take before the attempt ends, naming who is late.
   absl::Duration data_limit = absl::Seconds(60);
   absl::Duration profile_limit = absl::Minutes(10);
+  // Of each of the two steps of a measurement of links; then constants do.
+  absl::Duration links_limit = absl::Seconds(3);
   absl::Duration reserve_limit = absl::Seconds(60);
   absl::Duration start_limit = absl::Seconds(60);
   // After the first sign of a fault, for a closer cause to arrive.
@@ -119,11 +122,20 @@ class Engine {
   // job. Durable when it returns.
   absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
 
-  // The best profile there is for a graph on the cluster as it stands:
-  // measured where it is cached, estimated else. Devices that any job owns
-  // count too.
-  absl::StatusOr<v1::Profile> KnownProfile(const v1::JobSpec& spec,
-                                           const v1::Graph& graph) const;
+  // What was measured of a graph, one for each kind of device in the cluster
+  // as it stands, in the order of the devices; empty where a kind is missing.
+  // Devices that any job owns count too.
+  std::vector<v1::Profile> KnownProfiles(const v1::JobSpec& spec,
+                                         const v1::Graph& graph) const;
+  // Measures a graph on a free device of each kind (of one, where it is named)
+  // and the links that are not known yet; what was measured before is found,
+  // unless `again`. `done` comes from this call or a later one into the engine.
+  // FailedPrecondition: no node, or a kind whose devices are all taken.
+  // NotFound: no such kind. Unavailable: a node's problem.
+  void RunProfile(
+      const v1::JobSpec& spec, const v1::Graph& graph,
+      const std::string& device_kind, bool again,
+      std::function<void(absl::StatusOr<v1::RunProfileResponse>)> done);
   v1::Topology WholeTopology() const { return cluster_.Whole(); }
   bool HasJob(const std::string& id) const { return jobs_.count(id) > 0; }
 
@@ -173,7 +185,6 @@ class Engine {
   };
   // How far the preparation of an attempt is: data, graph, profiles, plan.
   struct Preparation {
-    int waiting = 0;  // answers still to come
     absl::Time deadline;
     std::string step;  // for the message of a timeout
     DataAnswer data;
@@ -219,6 +230,14 @@ class Engine {
     std::function<void(const v1::NodeMessage::Answer&)> on_answer;
   };
 
+  struct Measuring;
+  struct LinkTest;
+  struct ProfileAsk {
+    std::string node;
+    v1::Device device;
+    bool second = false;  // the first one was noisy
+  };
+
   // engine.cc
   Entry* Find(const std::string& id);
   Entry* Find(const v1::RunnerRef& runner);
@@ -255,7 +274,6 @@ class Engine {
   void Schedule();
   void Admit(Entry& entry, v1::Topology free);
   void OnData(Entry& entry, const DataAnswer& data);
-  void AskProfiles(Entry& entry);
   void OnProfiles(Entry& entry);
   void OnPlan(Entry& entry, const absl::StatusOr<v1::Plan>& plan,
               const absl::Status& whole,
@@ -265,10 +283,22 @@ class Engine {
               const std::vector<std::string>& bad_checkpoints);
   void GiveUpPreparation(Entry& entry, const std::string& reason,
                          const std::string& message, bool wait);
-  std::string ProfilePath(const v1::JobSpec& spec, const v1::Graph& graph,
-                          const std::string& kind) const;
   void SendSetup(Entry& entry, const std::string& node);
   v1::RunnerSetup SetupFor(const Entry& entry, const std::string& node) const;
+
+  // engine_profile.cc
+  void AskProfiles(Entry& entry);
+  void Measure(std::shared_ptr<Measuring> measuring);
+  void GoOnMeasuring(std::shared_ptr<Measuring> measuring);
+  void AskProfile(std::shared_ptr<Measuring> measuring, const ProfileAsk& ask);
+  void OnProfile(Measuring& measuring, const ProfileAsk& ask,
+                 const v1::NodeMessage::Answer& answer);
+  static std::string KeyOf(const Measuring& measuring, const std::string& kind);
+  static std::vector<v1::Profile> ProfilesOf(const Measuring& measuring);
+  // false: nothing to measure, and `done` is not called.
+  bool MeasureLinks(const v1::Topology& topology, std::function<void()> done);
+  void OnLinksListen(std::shared_ptr<LinkTest> test);
+  void EndLinkTest(const LinkTest& test);
 
   // engine_attempt.cc
   void AfterRunnerChange(Entry& entry);
@@ -289,6 +319,7 @@ class Engine {
   std::unique_ptr<JobWriter> writer_;
   EngineHost* const host_;
   JobBoard* const board_;
+  const ProfileStore profiles_;
   Cluster cluster_;
   // Grows when a node or the owner of a device changes.
   int64_t cluster_version_ = 0;
@@ -303,6 +334,9 @@ class Engine {
   std::map<std::string, NodeAck> acks_;     // durable
   std::map<std::string, NodeAck> handled_;  // not below acks_
   std::map<int64_t, Command> commands_;
+  std::shared_ptr<LinkTest> link_test_;  // the one that runs
+  std::vector<std::function<void()>> links_waiting_;
+  absl::Time links_retry_at_ = absl::InfinitePast();
   int64_t next_command_ = 0;
   int64_t end_command_ = 0;
   absl::Time next_ack_;

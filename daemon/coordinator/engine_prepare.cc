@@ -6,21 +6,16 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "daemon/base/paths.h"
 #include "daemon/checkpoint/checkpoint.h"
 #include "daemon/coordinator/engine.h"
 #include "daemon/coordinator/job_store.h"
 #include "daemon/coordinator/spec_facts.h"
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
-#include "kernels/layers/graph_shape.h"
-#include "proto/check.h"
 #include "proto/status_macros.h"
-#include "proto/text_file.h"
 #include "scheduler/planning/planning.h"
 #include "spdlog/spdlog.h"
 
@@ -37,14 +32,6 @@ std::vector<std::string> DeviceKeys(const v1::Topology& topology) {
   return keys;
 }
 
-std::set<std::string> Kinds(const v1::Topology& topology) {
-  std::set<std::string> kinds;
-  for (const auto& node : topology.nodes()) {
-    for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
-  }
-  return kinds;
-}
-
 // Whether the spec ties its stages to devices by name.
 bool NamesDevices(const v1::JobSpec& spec) {
   for (const v1::StageSpec& stage : spec.pipeline().stages()) {
@@ -53,55 +40,7 @@ bool NamesDevices(const v1::JobSpec& spec) {
   return false;
 }
 
-// One profile for devices of several kinds: a pipeline goes at the pace of the
-// slowest.
-v1::Profile Slowest(const std::vector<v1::Profile>& profiles) {
-  PIPE_CHECK(!profiles.empty());
-  v1::Profile slowest = profiles[0];
-  for (const v1::Profile& other : profiles) {
-    for (int i = 0; i < std::min(slowest.layers_size(), other.layers_size());
-         ++i) {
-      v1::LayerProfile& layer = *slowest.mutable_layers(i);
-      const v1::LayerProfile& rival = other.layers(i);
-      layer.set_forward_seconds(
-          std::max(layer.forward_seconds(), rival.forward_seconds()));
-      layer.set_backward_seconds(
-          std::max(layer.backward_seconds(), rival.backward_seconds()));
-      layer.set_update_seconds(
-          std::max(layer.update_seconds(), rival.update_seconds()));
-    }
-  }
-  return slowest;
-}
-
 }  // namespace
-
-std::string Engine::ProfilePath(const v1::JobSpec& spec, const v1::Graph& graph,
-                                const std::string& kind) const {
-  std::string safe;
-  for (char c : kind) {
-    safe += absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  }
-  return absl::StrCat(options_.state_dir, "/profiles/", GraphHash(graph), "-b",
-                      UnitSamples(spec), "-t", spec.threads_per_executor(), "-",
-                      spec.optimizer().name(), "-", safe, ".txt");
-}
-
-absl::StatusOr<v1::Profile> Engine::KnownProfile(const v1::JobSpec& spec,
-                                                 const v1::Graph& graph) const {
-  std::vector<v1::Profile> measured;
-  const std::set<std::string> kinds = Kinds(cluster_.Whole());
-  for (const std::string& kind : kinds) {
-    v1::Profile profile;
-    if (ReadTextFile(ProfilePath(spec, graph, kind), &profile).ok()) {
-      measured.push_back(std::move(profile));
-    }
-  }
-  if (!kinds.empty() && measured.size() == kinds.size()) {
-    return Slowest(measured);
-  }
-  return EstimateProfile(graph, UnitSamples(spec));
-}
 
 // ---- whose turn it is ----
 
@@ -264,86 +203,6 @@ void Engine::OnData(Entry& entry, const DataAnswer& data) {
 
 // ---- profiles ----
 
-void Engine::AskProfiles(Entry& entry) {
-  const std::string id = entry.job.id();
-  const int64_t serial = entry.serial;
-  Preparation& preparation = *entry.preparation;
-  preparation.step = "profile";
-  preparation.deadline = clock_.Now() + options_.profile_limit;
-  preparation.profile_started = clock_.Now();
-  std::set<std::string> asked;
-  for (const auto& node : preparation.topology.nodes()) {
-    for (const v1::Device& device : node.devices()) {
-      if (!asked.insert(device.kind()).second) continue;
-      const std::string path =
-          ProfilePath(entry.job.spec(), entry.record.graph(), device.kind());
-      v1::Profile cached;
-      if (ReadTextFile(path, &cached).ok()) {
-        preparation.profiles.push_back(std::move(cached));
-        continue;
-      }
-      v1::CoordinatorMessage message;
-      v1::RunnerProfile* ask = message.mutable_run_profile();
-      *ask->mutable_spec() = entry.job.spec();
-      *ask->mutable_graph() = entry.record.graph();
-      *ask->mutable_device() = device;
-      ask->set_batch(UnitSamples(entry.job.spec()));
-      ask->set_job(id);
-      ++preparation.waiting;
-      const std::string where = absl::StrCat(node.name(), "/", device.name());
-      if (entry.job.state() == v1::PROFILING) {
-        SetReason(
-            entry, "PROFILING",
-            absl::StrCat("measures its ", entry.record.graph().layers_size(),
-                         " layers on ", where));
-      }
-      auto command_id = std::make_shared<int64_t>(0);
-      *command_id = SendCommand(
-          node.name(), std::move(message), options_.profile_limit,
-          [this, id, serial, where, path,
-           command_id](const v1::NodeMessage::Answer& answer) {
-            Entry* waiting = Find(id);
-            if (waiting == nullptr) return;
-            waiting->profiling.erase(*command_id);
-            if (waiting->serial != serial) {
-              // Cancelled or given up meanwhile.
-              if (waiting->profiling.empty() &&
-                  waiting->preparation == nullptr &&
-                  !HasRunners(waiting->job.state())) {
-                cluster_.ReleaseAll(id);
-                ++cluster_version_;
-              }
-              return;
-            }
-            Preparation& going = *waiting->preparation;
-            --going.waiting;
-            if (answer.code() != 0) {
-              going.problem =
-                  absl::StrCat("profile on ", where, ": ", answer.message());
-              going.retryable =
-                  answer.code() ==
-                  static_cast<int>(absl::StatusCode::kUnavailable);
-            } else {
-              const absl::Status written =
-                  MakeFolders(FolderOf(path)).ok()
-                      ? WriteTextFile(path, answer.profile())
-                      : absl::UnavailableError("no folder");
-              if (!written.ok()) {
-                spdlog::warn("a profile is not kept: {}",
-                             std::string(written.message()));
-              }
-              going.profiles.push_back(answer.profile());
-              waiting->job.set_profile_seconds(
-                  absl::ToDoubleSeconds(clock_.Now() - going.profile_started));
-            }
-            if (going.waiting == 0) OnProfiles(*waiting);
-          });
-      entry.profiling.insert(*command_id);
-    }
-  }
-  if (preparation.waiting == 0) OnProfiles(entry);
-}
-
 void Engine::OnProfiles(Entry& entry) {
   Preparation& preparation = *entry.preparation;
   if (!preparation.problem.empty()) {
@@ -366,66 +225,68 @@ void Engine::OnProfiles(Entry& entry) {
   const std::string id = entry.job.id();
   const int64_t serial = entry.serial;
   const std::string checkpoints = entry.job.folder() + "/checkpoints";
-  host_->Work(
-      [this, id, serial, spec = entry.job.spec(), graph = entry.record.graph(),
-       profile = Slowest(preparation.profiles), free = preparation.topology,
-       whole = cluster_.Whole(), data_nodes = preparation.data.nodes,
-       checkpoints, from = entry.record.from_folder(),
-       again = entry.job.state() == v1::RECOVERING]() -> std::function<void()> {
-        PlanningOptions planning;
-        planning.data_nodes = data_nodes;
-        planning.rivals = false;
-        auto plan = PlanJob(spec, graph, profile, free, planning);
-        absl::Status on_whole = plan.status();
-        if (!plan.ok()) {
-          on_whole = PlanJob(spec, graph, profile, whole, planning).status();
-        }
-        std::string relaxed;
-        if (again && absl::IsFailedPrecondition(on_whole) &&
-            !NamesDevices(spec)) {
-          // What is left of the cluster can not hold the stages that were asked
-          // for: a checkpoint loads into any number of them.
-          v1::JobSpec fewer = spec;
-          fewer.mutable_pipeline()->clear_stages();
-          fewer.mutable_pipeline()->clear_stage_count();
-          auto smaller = PlanJob(fewer, graph, profile, free, planning);
-          if (smaller.ok()) {
-            relaxed = std::string(on_whole.message());
-            plan = std::move(smaller);
-          }
-        }
-        absl::StatusOr<v1::Placement> placement =
-            plan.ok() ? Place(*plan, free, data_nodes)
-                      : absl::StatusOr<v1::Placement>(plan.status());
-        // The newest checkpoint that is whole; damaged ones are stepped over.
-        absl::StatusOr<v1::Manifest> resume = absl::NotFoundError("none");
-        std::string resume_folder;
-        std::vector<std::string> bad;
-        std::vector<std::string> folders;
-        for (const CheckpointEntry& each : ListCheckpoints(checkpoints)) {
-          if (each.complete) folders.push_back(each.folder);
-        }
-        if (!from.empty()) folders.push_back(from);
-        for (const std::string& folder : folders) {
-          resume = VerifyCheckpoint(folder);
-          resume_folder = folder;
-          if (resume.ok()) break;
-          bad.push_back(absl::StrCat(folder, ": ",
-                                     std::string(resume.status().message())));
-        }
-        return [this, id, serial, plan, on_whole, placement, resume,
-                resume_folder, bad, relaxed] {
-          Entry* waiting = Find(id);
-          if (waiting == nullptr || waiting->serial != serial) return;
-          if (!relaxed.empty()) {
-            AddEvent(*waiting, "FEWER_STAGES",
-                     absl::StrCat("goes on with ", plan->stages_size(),
-                                  " stages, since ", relaxed));
-          }
-          OnPlan(*waiting, plan, on_whole, placement, resume, resume_folder,
-                 bad);
-        };
-      });
+  host_->Work([this, id, serial, spec = entry.job.spec(),
+               graph = entry.record.graph(), profiles = preparation.profiles,
+               free = preparation.topology, whole = cluster_.Whole(),
+               data_nodes = preparation.data.nodes, checkpoints,
+               from = entry.record.from_folder(),
+               again = entry.job.state() ==
+                       v1::RECOVERING]() -> std::function<void()> {
+    // One for each kind of device; the first is the first device's.
+    const v1::Profile& profile = profiles.front();
+    PlanningOptions planning;
+    planning.other_profiles.assign(profiles.begin() + 1, profiles.end());
+    planning.data_nodes = data_nodes;
+    planning.rivals = false;
+    auto plan = PlanJob(spec, graph, profile, free, planning);
+    absl::Status on_whole = plan.status();
+    if (!plan.ok()) {
+      on_whole = PlanJob(spec, graph, profile, whole, planning).status();
+    }
+    std::string relaxed;
+    if (again && absl::IsFailedPrecondition(on_whole) && !NamesDevices(spec)) {
+      // What is left of the cluster can not hold the stages that were asked
+      // for: a checkpoint loads into any number of them.
+      v1::JobSpec fewer = spec;
+      fewer.mutable_pipeline()->clear_stages();
+      fewer.mutable_pipeline()->clear_stage_count();
+      auto smaller = PlanJob(fewer, graph, profile, free, planning);
+      if (smaller.ok()) {
+        relaxed = std::string(on_whole.message());
+        plan = std::move(smaller);
+      }
+    }
+    absl::StatusOr<v1::Placement> placement =
+        plan.ok() ? Place(*plan, free, data_nodes)
+                  : absl::StatusOr<v1::Placement>(plan.status());
+    // The newest checkpoint that is whole; damaged ones are stepped over.
+    absl::StatusOr<v1::Manifest> resume = absl::NotFoundError("none");
+    std::string resume_folder;
+    std::vector<std::string> bad;
+    std::vector<std::string> folders;
+    for (const CheckpointEntry& each : ListCheckpoints(checkpoints)) {
+      if (each.complete) folders.push_back(each.folder);
+    }
+    if (!from.empty()) folders.push_back(from);
+    for (const std::string& folder : folders) {
+      resume = VerifyCheckpoint(folder);
+      resume_folder = folder;
+      if (resume.ok()) break;
+      bad.push_back(
+          absl::StrCat(folder, ": ", std::string(resume.status().message())));
+    }
+    return [this, id, serial, plan, on_whole, placement, resume, resume_folder,
+            bad, relaxed] {
+      Entry* waiting = Find(id);
+      if (waiting == nullptr || waiting->serial != serial) return;
+      if (!relaxed.empty()) {
+        AddEvent(*waiting, "FEWER_STAGES",
+                 absl::StrCat("goes on with ", plan->stages_size(),
+                              " stages, since ", relaxed));
+      }
+      OnPlan(*waiting, plan, on_whole, placement, resume, resume_folder, bad);
+    };
+  });
 }
 
 void Engine::OnPlan(Entry& entry, const absl::StatusOr<v1::Plan>& plan,

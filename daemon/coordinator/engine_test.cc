@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
 #include "kernels/tensor.h"
+#include "scheduler/planning/planning.h"
 
 namespace pipework {
 namespace {
@@ -327,6 +329,212 @@ TEST_CASE("engine: a profile is measured once for each graph and device kind") {
   }
   const auto kind = v1::CoordinatorMessage::kRunProfile;
   CHECK(world.node(0).CountSeen(kind) + world.node(1).CountSeen(kind) == 1);
+}
+
+// What the store keeps for the scripted job on a kind of device.
+std::string ProfileKey(const std::string& kind) {
+  auto graph = GraphOf(ScriptedSpec("a", 2), EndsOf(ScriptedFacts()));
+  REQUIRE(graph.ok());
+  return ProfileStore::KeyOf(ScriptedSpec("a", 2), *graph, kind);
+}
+
+TEST_CASE("engine: a profile that is there is used, and said so") {
+  World world;
+  world.AddNode(Named("n1"));
+  const std::string first = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  const std::vector<std::string> events = world.Events(first);
+  CHECK(std::count(events.begin(), events.end(), "PROFILE_REUSED") == 0);
+  // It outlives the coordinator.
+  world.RestartEngine();
+  world.Connect(world.node(0));
+  const std::string second = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  REQUIRE(world.State(second) == v1::RUNNING);
+  auto reader = JobStoreReader::Open(world.folder());
+  REQUIRE(reader.ok());
+  const auto told = (*reader)->Events(second);
+  REQUIRE(told.ok());
+  std::string text;
+  for (const v1::JobEvent& event : *told) {
+    if (event.type() == "PROFILE_REUSED") text = event.text();
+  }
+  CHECK(text == absl::StrCat("profile ",
+                             ProfileStore::IdOf(ProfileKey("cpu x1 test")),
+                             ": of unknown age, measured on n1/cpu:0 "
+                             "(cpu x1 test)"));
+  CHECK(world.node(0).CountSeen(v1::CoordinatorMessage::kRunProfile) == 1);
+}
+
+TEST_CASE("engine: each kind of device is profiled, one at a time on a node") {
+  World world;
+  ScriptedNode::Options mixed = Named("n1");
+  mixed.devices = 3;
+  mixed.kinds = {"cpu x1 fast", "cpu x1 slow"};
+  mixed.answers_profile = false;
+  world.AddNode(mixed);
+  ScriptedNode::Options plain = Named("n2");
+  plain.kinds = {"cpu x1 fast", "cpu x1 other"};
+  world.AddNode(plain);
+  const std::string id = world.Submit(ScriptedSpec("a", 2)).id();
+  world.Pump();
+  // The second one waits for the node's first.
+  CHECK(world.node(0).CountSeen(v1::CoordinatorMessage::kRunProfile) == 1);
+  CHECK(world.node(1).CountSeen(v1::CoordinatorMessage::kRunProfile) == 1);
+  v1::NodeMessage answer;
+  for (const v1::CoordinatorMessage& seen : world.node(0).seen) {
+    if (!seen.has_run_profile()) continue;
+    const auto profile = EstimateProfile(seen.run_profile().graph(), 32);
+    REQUIRE(profile.ok());
+    answer.mutable_answer()->set_command(seen.command());
+    *answer.mutable_answer()->mutable_profile() = *profile;
+  }
+  world.node(0).options().answers_profile = true;
+  world.Say(world.node(0), answer);
+  world.Pump();
+  CHECK(world.State(id) == v1::RUNNING);
+  CHECK(world.node(0).CountSeen(v1::CoordinatorMessage::kRunProfile) == 2);
+  const ProfileStore store(world.folder());
+  for (const char* kind : {"cpu x1 fast", "cpu x1 slow", "cpu x1 other"}) {
+    CAPTURE(kind);
+    const auto kept = store.Read(ProfileKey(kind));
+    REQUIRE(kept.ok());
+    CHECK(kept->device_kind() == kind);
+  }
+  CHECK(store.Read(ProfileKey("cpu x1 other"))->measured_on() == "n2/cpu:1");
+}
+
+TEST_CASE(
+    "engine: a noisy profile is measured once more, elsewhere if it can") {
+  World world;
+  int noisy = 0;
+  SECTION("the second one is calm") { noisy = 1; }
+  SECTION("so is the second one") { noisy = 9; }
+  ScriptedNode::Options first = Named("n1");
+  first.noisy_profiles = noisy;
+  world.AddNode(first);
+  ScriptedNode::Options other = Named("n2");
+  other.noisy_profiles = noisy == 9 ? 9 : 0;
+  world.AddNode(other);
+  const std::string id = world.Submit(ScriptedSpec("a", 2)).id();
+  world.Pump();
+  REQUIRE(world.State(id) == v1::RUNNING);
+  const auto kind = v1::CoordinatorMessage::kRunProfile;
+  CHECK(world.node(0).CountSeen(kind) == 1);
+  CHECK(world.node(1).CountSeen(kind) == 1);
+  const std::vector<std::string> events = world.Events(id);
+  CHECK(std::count(events.begin(), events.end(), "PROFILE_NOISY") ==
+        (noisy == 9 ? 2 : 1));
+  const ProfileStore store(world.folder());
+  const auto kept = store.Read(ProfileKey("cpu x1 test"));
+  REQUIRE(kept.ok());
+  CHECK(kept->noisy() == (noisy == 9));
+}
+
+TEST_CASE(
+    "engine: a noisy profile that was kept is measured again before use") {
+  World world;
+  ScriptedNode::Options noisy = Named("n1");
+  noisy.noisy_profiles = 2;
+  world.AddNode(noisy);
+  const auto kind = v1::CoordinatorMessage::kRunProfile;
+  const std::string first = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  CHECK(world.node(0).CountSeen(kind) == 2);
+  const std::string second = world.Submit(ScriptedSpec("a", 1)).id();
+  world.Pump();
+  CHECK(world.State(second) == v1::RUNNING);
+  CHECK(world.node(0).CountSeen(kind) == 3);
+  const ProfileStore store(world.folder());
+  CHECK_FALSE(store.Read(ProfileKey("cpu x1 test"))->noisy());
+}
+
+TEST_CASE("engine: links between nodes are measured once and kept") {
+  World world;
+  world.AddNode(Named("n1"));
+  world.AddNode(Named("n2"));
+  CHECK(world.engine().WholeTopology().link_bytes_per_second() == 3e9);
+  const std::string id = world.Submit(ScriptedSpec("a", 4)).id();
+  world.Pump();
+  REQUIRE(world.State(id) == v1::RUNNING);
+  const auto look = [&world] {
+    const v1::Topology whole = world.engine().WholeTopology();
+    REQUIRE(whole.links_size() == 1);
+    CHECK(whole.links(0).a() == "n1");
+    CHECK(whole.links(0).b() == "n2");
+    CHECK(whole.links(0).measured());
+    CHECK(whole.links(0).bytes_per_second() == 2e9);
+    CHECK(whole.link_bytes_per_second() == 2e9);
+    CHECK(whole.link_latency_seconds() == 20e-6);
+  };
+  look();
+  world.RestartEngine();
+  world.Connect(world.node(0));
+  world.Connect(world.node(1));
+  look();
+  CHECK(world.node(0).CountSeen(v1::CoordinatorMessage::kListenLinks) == 1);
+  CHECK(world.node(1).CountSeen(v1::CoordinatorMessage::kMeasureLinks) == 1);
+}
+
+TEST_CASE("engine: links that cannot be measured hinder no job") {
+  World world;
+  ScriptedNode::Options stubborn = Named("n1");
+  stubborn.measures_links = false;
+  world.AddNode(stubborn);
+  world.AddNode(Named("n2"));
+  const std::string id = world.Submit(ScriptedSpec("a", 4)).id();
+  world.Pump();
+  CHECK(world.State(id) == v1::RUNNING);
+  CHECK(world.engine().WholeTopology().links_size() == 0);
+  CHECK(world.engine().WholeTopology().link_bytes_per_second() == 3e9);
+  // Those that listen are told to end.
+  CHECK(world.node(1).CountSeen(v1::CoordinatorMessage::kKillRunner) == 1);
+}
+
+TEST_CASE("engine: a profile on request takes a free device of each kind") {
+  World world;
+  ScriptedNode::Options mixed = Named("n1");
+  mixed.kinds = {"cpu x1 fast", "cpu x1 slow"};
+  world.AddNode(mixed);
+  const NewJob job = world.Prepare(ScriptedSpec("a", 2));
+  absl::StatusOr<v1::RunProfileResponse> answer = absl::UnknownError("none");
+  const auto run = [&](const std::string& kind, bool again) {
+    answer = absl::UnknownError("none");
+    world.engine().RunProfile(
+        job.request.spec(), job.graph, kind, again,
+        [&](absl::StatusOr<v1::RunProfileResponse> got) { answer = got; });
+    world.Pump();
+  };
+  run("", false);
+  REQUIRE(answer.ok());
+  REQUIRE(answer->profiles_size() == 2);
+  CHECK(answer->profiles(0).profile().device_kind() == "cpu x1 fast");
+  CHECK(answer->profiles(1).profile().device_kind() == "cpu x1 slow");
+  CHECK_FALSE(answer->profiles(0).reused());
+  CHECK(answer->profiles(0).id() ==
+        ProfileStore::IdOf(ProfileKey("cpu x1 fast")));
+  // Its devices are free again, and what is known is found.
+  run("cpu x1 slow", false);
+  REQUIRE(answer.ok());
+  REQUIRE(answer->profiles_size() == 1);
+  CHECK(answer->profiles(0).reused());
+  run("cpu x1 slow", true);
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->profiles(0).reused());
+  run("cpu x9", false);
+  CHECK(absl::IsNotFound(answer.status()));
+  CHECK(answer.status().message() ==
+        "profile: device kind is \"cpu x9\", expected one of cpu x1 fast, cpu "
+        "x1 slow");
+  // A job has them all.
+  const std::string id = world.Submit(ScriptedSpec("a", 2)).id();
+  world.Pump();
+  REQUIRE(world.State(id) == v1::RUNNING);
+  run("", false);
+  CHECK(answer.ok());
+  run("", true);
+  CHECK(absl::IsFailedPrecondition(answer.status()));
+  CHECK(std::string(answer.status().message()).find(id) != std::string::npos);
 }
 
 TEST_CASE("engine: cancel works in every state and twice") {

@@ -2,8 +2,11 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "daemon/spec/spec.h"
 #include "proto/check.h"
 #include "proto/version.h"
@@ -53,12 +56,13 @@ v1::Hello ScriptedNode::Hello() const {
   for (int i = 0; i < options_.devices; ++i) {
     v1::Device* device = hello.add_devices();
     device->set_name(absl::StrCat("cpu:", i));
-    device->set_kind("cpu x1 test");
+    const int kinds = static_cast<int>(options_.kinds.size());
+    device->set_kind(options_.kinds[std::min(i, kinds - 1)]);
     device->set_usable(true);
     device->add_cores(i);
     device->set_memory_bytes(int64_t{1} << 30);
   }
-  hello.set_address("127.0.0.1");
+  hello.set_address(options_.address);
   hello.set_version(kVersion);
   for (const auto& [job, attempt] : runners) {
     v1::RunnerRef* ref = hello.add_runners();
@@ -134,7 +138,34 @@ std::vector<v1::NodeMessage> ScriptedNode::Handle(
       PIPE_CHECK(profile.ok());
       out.push_back(Answer(message.command(), 0, ""));
       *out.back().mutable_answer()->mutable_profile() = *profile;
-      out.back().mutable_answer()->mutable_profile()->set_estimated(false);
+      v1::Profile* answer = out.back().mutable_answer()->mutable_profile();
+      answer->set_estimated(false);
+      answer->set_noisy(options_.noisy_profiles > 0);
+      options_.noisy_profiles = std::max(0, options_.noisy_profiles - 1);
+      break;
+    }
+    case v1::CoordinatorMessage::kListenLinks: {
+      links_ = message.listen_links();
+      const auto code = options_.measures_links
+                            ? absl::StatusCode::kOk
+                            : absl::StatusCode::kUnavailable;
+      out.push_back(Answer(message.command(), static_cast<int>(code),
+                           options_.measures_links ? "" : "no port is free"));
+      out.back().mutable_answer()->set_data_address(
+          absl::StrCat(options_.address, ":", 5000 + links_.index()));
+      break;
+    }
+    case v1::CoordinatorMessage::kMeasureLinks: {
+      out.push_back(Answer(message.command(), 0, ""));
+      for (const v1::RunnerLinks::Pair& pair : links_.pairs()) {
+        if (pair.a() != links_.index()) continue;
+        v1::LinkMeasurement* link = out.back().mutable_answer()->add_links();
+        link->set_a(links_.nodes(pair.a()));
+        link->set_b(links_.nodes(pair.b()));
+        link->set_bytes_per_second(options_.link_bytes_per_second);
+        link->set_latency_seconds(20e-6);
+        link->set_measured_at(absl::ToUnixSeconds(absl::Now()));
+      }
       break;
     }
     case v1::CoordinatorMessage::kStartRunner: {

@@ -26,6 +26,13 @@ class ScriptedNode {
     int devices = 2;
     uint64_t incarnation = 1;
     bool has_data = true;
+    std::string address = "127.0.0.1";
+    // Of its devices: the first ones are of these kinds, others of the last.
+    std::vector<std::string> kinds = {"cpu x1 test"};
+    // So many of its next profiles are noisy.
+    int noisy_profiles = 0;
+    bool measures_links = true;
+    double link_bytes_per_second = 2e9;
     // What it leaves undone, for a test to do later or never.
     bool answers_profile = true;
     bool gets_ready = true;
@@ -70,6 +77,7 @@ class ScriptedNode {
   int64_t next_sequence_ = 1;
   std::map<int64_t, v1::NodeMessage> kept_;
   std::set<int64_t> done_;  // commands
+  v1::RunnerLinks links_;
 };
 
 // A small job that needs `stages` devices, and what its data would hold.

@@ -509,8 +509,9 @@ TEST_CASE("server: reflection lists every service, and health knows each") {
   auto health = grpc::health::v1::Health::NewStub(channel);
   for (const char* name :
        {"grpc.health.v1.Health", "pipework.v1.JobService",
-        "pipework.v1.PlanService", "pipework.v1.PipelineService",
-        "pipework.v1.ClusterService", "pipework.v1.NodeControl"}) {
+        "pipework.v1.PlanService", "pipework.v1.ProfileService",
+        "pipework.v1.PipelineService", "pipework.v1.ClusterService",
+        "pipework.v1.NodeControl"}) {
     CAPTURE(name);
     CHECK(absl::StrContains(services, name));
     grpc::ClientContext context;

@@ -13,6 +13,8 @@
 namespace pipework {
 namespace {
 
+constexpr absl::Duration kLongestProfile = absl::Minutes(10);
+
 class PlanServiceImpl final : public v1::PlanService::Service {
  public:
   PlanServiceImpl(CoordinatorCore& core, const TokenGate& gate)
@@ -23,6 +25,49 @@ class PlanServiceImpl final : public v1::PlanService::Service {
                        v1::Plan* reply) override {
     PIPE_GATE(gate_, context);
     return Reply(core_.PlanJob(*request, DeadlineOf(*context)), reply);
+  }
+
+ private:
+  CoordinatorCore& core_;
+  const TokenGate& gate_;
+};
+
+class ProfileServiceImpl final : public v1::ProfileService::Service {
+ public:
+  ProfileServiceImpl(CoordinatorCore& core, const TokenGate& gate)
+      : core_(core), gate_(gate) {}
+
+  grpc::Status RunProfile(grpc::ServerContext* context,
+                          const v1::RunProfileRequest* request,
+                          v1::RunProfileResponse* reply) override {
+    PIPE_GATE(gate_, context);
+    return Reply(
+        core_.RunProfile(*request, DeadlineOf(*context, kLongestProfile)),
+        reply);
+  }
+
+  grpc::Status ListProfiles(grpc::ServerContext* context,
+                            const v1::ListProfilesRequest*,
+                            v1::ListProfilesResponse* reply) override {
+    PIPE_GATE(gate_, context);
+    for (v1::StoredProfile& profile : core_.profiles().List()) {
+      *reply->add_profiles() = std::move(profile);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetProfile(grpc::ServerContext* context,
+                          const v1::GetProfileRequest* request,
+                          v1::StoredProfile* reply) override {
+    PIPE_GATE(gate_, context);
+    return Reply(core_.profiles().Find(request->profile()), reply);
+  }
+
+  grpc::Status DeleteProfile(grpc::ServerContext* context,
+                             const v1::DeleteProfileRequest* request,
+                             v1::DeleteProfileResponse*) override {
+    PIPE_GATE(gate_, context);
+    return ToRpc(core_.profiles().Remove(request->profile()));
   }
 
  private:
@@ -77,8 +122,8 @@ class ClusterServiceImpl final : public v1::ClusterService::Service {
       ready += node.state() == "READY" ? 1 : 0;
     }
     reply->set_ready_nodes(ready);
-    for (const char* feature :
-         {"jobs", "watch", "logs", "plan", "checkpoints", "restart"}) {
+    for (const char* feature : {"jobs", "watch", "logs", "plan", "profiles",
+                                "checkpoints", "restart"}) {
       reply->add_features(feature);
     }
     return grpc::Status::OK;
@@ -145,8 +190,9 @@ class HealthImpl final : public grpc::health::v1::Health::Service {
   static bool Known(const std::string& service) {
     for (const char* name :
          {"", "pipework.v1.JobService", "pipework.v1.PlanService",
-          "pipework.v1.PipelineService", "pipework.v1.ClusterService",
-          "pipework.v1.NodeControl", "grpc.health.v1.Health"}) {
+          "pipework.v1.ProfileService", "pipework.v1.PipelineService",
+          "pipework.v1.ClusterService", "pipework.v1.NodeControl",
+          "grpc.health.v1.Health"}) {
       if (service == name) return true;
     }
     return false;
@@ -167,6 +213,7 @@ struct Services::All {
   All(CoordinatorCore& core, const TokenGate& gate)
       : jobs(core, gate),
         plans(core, gate),
+        profiles(core, gate),
         pipelines(core, gate),
         cluster(core, gate),
         nodes(core, gate),
@@ -174,6 +221,7 @@ struct Services::All {
 
   JobServiceImpl jobs;
   PlanServiceImpl plans;
+  ProfileServiceImpl profiles;
   PipelineServiceImpl pipelines;
   ClusterServiceImpl cluster;
   NodeServiceImpl nodes;
@@ -189,6 +237,7 @@ void Services::Register(grpc::ServerBuilder* builder) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   builder->RegisterService(&all_->jobs);
   builder->RegisterService(&all_->plans);
+  builder->RegisterService(&all_->profiles);
   builder->RegisterService(&all_->pipelines);
   builder->RegisterService(&all_->cluster);
   builder->RegisterService(&all_->nodes);

@@ -37,7 +37,19 @@ class FakeRunner {
           report.mutable_ready()->set_data_address("127.0.0.1:1");
           Send(report);
           break;
+        case v1::RunnerCommand::kLinks:
+          links_ = command.links();
+          report.mutable_ready()->set_data_address(links_.data_host() + ":1");
+          Send(report);
+          break;
         case v1::RunnerCommand::kStart:
+          if (links_.nodes_size() > 0) {
+            v1::LinkMeasurement* link = report.mutable_links()->add_links();
+            link->set_a(links_.nodes(0));
+            link->set_b(command.start().placement().seats(1).data_address());
+            Send(report);
+            return 0;
+          }
           Start();
           break;
         case v1::RunnerCommand::kStop:
@@ -89,6 +101,7 @@ class FakeRunner {
 
   FrameChannel channel_;
   v1::RunnerSetup setup_;
+  v1::RunnerLinks links_;
 };
 
 }  // namespace

@@ -121,6 +121,7 @@ absl::StatusOr<v1::Inventory> TakeInventory(const InventoryOptions& options) {
       cpu->clear_cores();
       for (int core : cores) cpu->add_cores(core);
       cpu->set_memory_bytes(memory / options.devices);
+      if (!options.kind.empty()) cpu->set_kind(options.kind);
     }
   }
   if (inventory.devices_size() == 0) {

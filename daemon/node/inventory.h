@@ -16,6 +16,7 @@ struct InventoryOptions {
   int devices = 1;         // cpu devices
   std::vector<int> cores;  // that they share; empty: all
   int64_t memory_bytes = 0;
+  std::string kind;  // of the cpu devices; empty: what the runner finds
 };
 
 // Runs `runner --inventory` and shares the machine's memory among the cpu

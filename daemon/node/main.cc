@@ -30,6 +30,10 @@ void AddFlags(CLI::App& app, pipework::NodeDaemon::Options& options,
                  "cores they share, such as 0-3,8; default: all");
   app.add_option("--memory", memory,
                  "memory of all cpu devices together, such as 4GiB");
+  app.add_option("--device-kind", options.device_kind,
+                 "name of the kind of its cpu devices, which share profiles; "
+                 "machines of one kind are equally fast (default: from the "
+                 "processor)");
   app.add_option("--token-file", options.token_file,
                  "file with the coordinator's token");
   app.add_option("--control-fd", options.control_fd,

@@ -19,6 +19,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -219,6 +220,13 @@ absl::Status NodeDaemon::Options::Validate() const {
     return Mismatch("--name", "name", absl::StrCat("\"", name, "\""),
                     "1 to 63 letters, digits, '-', '_' or '.'");
   }
+  if (device_kind.size() > 63 ||
+      !std::all_of(device_kind.begin(), device_kind.end(),
+                   [](unsigned char c) { return absl::ascii_isprint(c); })) {
+    return Mismatch("--device-kind", "name",
+                    absl::StrCat("\"", absl::CHexEscape(device_kind), "\""),
+                    "at most 63 printable characters");
+  }
   RETURN_IF_ERROR(ParsePorts(data_ports).status());
   const std::vector<int> allowed = AllowedCores();
   for (int core : cores) {
@@ -254,9 +262,11 @@ class NodeDaemon::Impl final : private SessionHandler {
     std::string folder;
     std::unique_ptr<RunnerProcess> process;  // null while it is being prepared
     bool started = false;                    // RunnerCommand.Start was given
-    int64_t profile_command = 0;             // to be answered with the profile
-    bool answered = false;
-    std::string error;  // what a profile's runner said at its end
+    // A runner that measures belongs to no attempt and reports to nobody: what
+    // it finds answers a command.
+    bool measures = false;
+    int64_t question = 0;  // the command that waits for its answer
+    std::string error;     // what it said at its end
     bool gone = false;
     bool killed = false;  // before there was a process
   };
@@ -280,6 +290,12 @@ class NodeDaemon::Impl final : private SessionHandler {
   void Answer(v1::NodeMessage::Answer answer);
   void StartRunner(int64_t command, v1::RunnerSetup setup);
   void RunProfile(int64_t command, const v1::RunnerProfile& profile);
+  void ListenLinks(int64_t command, v1::RunnerLinks links);
+  void MeasureLinks(int64_t command,
+                    const v1::CoordinatorMessage::MeasureLinks& message);
+  void StartMeasuring(int64_t command, const std::string& job,
+                      const std::string& what, const v1::RunnerCommand& first);
+  void OnMeasured(Runner& runner, const v1::RunnerReport& report);
   void OnReport(const v1::RunnerRef& ref, v1::RunnerReport report);
   void OnGone(const v1::RunnerRef& ref, int wait_status,
               const std::string& last_words);
@@ -363,6 +379,7 @@ absl::StatusOr<std::unique_ptr<NodeDaemon::Impl>> NodeDaemon::Impl::Start(
   inventory.devices = options.devices;
   inventory.cores = options.cores;
   inventory.memory_bytes = options.memory_bytes;
+  inventory.kind = options.device_kind;
   ASSIGN_OR_RETURN(impl->inventory_, TakeInventory(inventory));
   impl->incarnation_ = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
   impl->heartbeat_ = options.heartbeat_period;
@@ -612,6 +629,12 @@ void NodeDaemon::Impl::OnCommand(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kRunProfile:
       RunProfile(command, message.run_profile());
       return;
+    case v1::CoordinatorMessage::kListenLinks:
+      ListenLinks(command, message.listen_links());
+      return;
+    case v1::CoordinatorMessage::kMeasureLinks:
+      MeasureLinks(command, message.measure_links());
+      return;
     case v1::CoordinatorMessage::kForgetJob: {
       const std::string job = message.forget_job().job();
       if (!GoodJobId(job)) {
@@ -728,22 +751,22 @@ void NodeDaemon::Impl::StartRunner(int64_t command, v1::RunnerSetup setup) {
   });
 }
 
-void NodeDaemon::Impl::RunProfile(int64_t command,
-                                  const v1::RunnerProfile& profile) {
+void NodeDaemon::Impl::StartMeasuring(int64_t command, const std::string& job,
+                                      const std::string& what,
+                                      const v1::RunnerCommand& first) {
   v1::RunnerRef ref;
-  ref.set_job(profile.job());
+  ref.set_job(job);
   const Runner* busy = Find(ref);
-  if (!GoodJobId(ref.job()) || (busy != nullptr && !busy->gone)) {
+  if (!GoodJobId(job) || (busy != nullptr && !busy->gone)) {
     Answer(command, absl::FailedPreconditionError(absl::StrCat(
                         Label(ref), ": is being made here already")));
     return;
   }
   auto runner = std::make_unique<Runner>();
   runner->ref = ref;
-  runner->profile_command = command;
-  runner->folder = absl::StrCat(JobFolder(ref.job()), "/profile");
-  v1::RunnerCommand first;
-  *first.mutable_profile() = profile;
+  runner->measures = true;
+  runner->question = command;
+  runner->folder = absl::StrCat(JobFolder(job), "/", what);
   auto process =
       RunnerProcess::Start(ProcessOptions(ref, runner->folder), first);
   if (!process.ok()) {
@@ -752,7 +775,42 @@ void NodeDaemon::Impl::RunProfile(int64_t command,
   }
   runner->process = *std::move(process);
   ++alive_;
-  runners_[{ref.job(), 0}] = std::move(runner);
+  runners_[{job, 0}] = std::move(runner);
+}
+
+void NodeDaemon::Impl::RunProfile(int64_t command,
+                                  const v1::RunnerProfile& profile) {
+  v1::RunnerCommand first;
+  *first.mutable_profile() = profile;
+  StartMeasuring(command, profile.job(), "profile", first);
+}
+
+void NodeDaemon::Impl::ListenLinks(int64_t command, v1::RunnerLinks links) {
+  links.set_data_host(data_host_);
+  links.set_advertise_host(options_.advertise);
+  links.set_data_port_first(ports_.first);
+  links.set_data_port_last(ports_.last);
+  v1::RunnerCommand first;
+  *first.mutable_links() = std::move(links);
+  StartMeasuring(command, first.links().job(), "links", first);
+}
+
+void NodeDaemon::Impl::MeasureLinks(
+    int64_t command, const v1::CoordinatorMessage::MeasureLinks& message) {
+  Runner* runner = Find(message.runner());
+  if (runner == nullptr || runner->gone || !runner->measures ||
+      runner->question != 0) {
+    Answer(command,
+           absl::NotFoundError(absl::StrCat("links ", message.runner().job(),
+                                            ": nobody listens here")));
+    return;
+  }
+  runner->question = command;
+  v1::RunnerCommand start;
+  *start.mutable_start()->mutable_placement() = message.placement();
+  const absl::Status sent = runner->process->Send(start);
+  // One that is gone is told by OnGone.
+  if (!sent.ok()) runner->error = std::string(sent.message());
 }
 
 // ---- reports ----
@@ -761,14 +819,8 @@ void NodeDaemon::Impl::OnReport(const v1::RunnerRef& ref,
                                 v1::RunnerReport report) {
   Runner* runner = Find(ref);
   if (runner == nullptr) return;
-  if (runner->profile_command != 0) {
-    if (report.has_ended()) runner->error = report.ended().message();
-    if (report.has_profile() && !std::exchange(runner->answered, true)) {
-      v1::NodeMessage::Answer answer;
-      answer.set_command(runner->profile_command);
-      *answer.mutable_profile() = report.profile();
-      Answer(std::move(answer));
-    }
+  if (runner->measures) {
+    OnMeasured(*runner, report);
     return;
   }
   if (report.has_shard()) {
@@ -779,6 +831,24 @@ void NodeDaemon::Impl::OnReport(const v1::RunnerRef& ref,
   *message.mutable_report()->mutable_runner() = ref;
   *message.mutable_report()->mutable_report() = std::move(report);
   reports_.Add(std::move(message));
+}
+
+void NodeDaemon::Impl::OnMeasured(Runner& runner,
+                                  const v1::RunnerReport& report) {
+  if (report.has_ended()) runner.error = report.ended().message();
+  v1::NodeMessage::Answer answer;
+  if (report.has_profile()) {
+    *answer.mutable_profile() = report.profile();
+  } else if (report.has_ready()) {
+    answer.set_data_address(report.ready().data_address());
+  } else if (report.has_links()) {
+    *answer.mutable_links() = report.links().links();
+  } else {
+    return;
+  }
+  if (runner.question == 0) return;
+  answer.set_command(std::exchange(runner.question, 0));
+  Answer(std::move(answer));
 }
 
 void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
@@ -793,9 +863,9 @@ void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
     std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
   }
-  if (runner->profile_command != 0) {
-    if (!runner->answered) {
-      Answer(runner->profile_command,
+  if (runner->measures) {
+    if (runner->question != 0) {
+      Answer(runner->question,
              absl::UnavailableError(
                  runner->error.empty()
                      ? absl::StrCat("the profiler ended with ", how,
@@ -805,6 +875,9 @@ void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
     }
     const absl::Status tidy = RemoveTree(runner->folder);
     if (!tidy.ok()) spdlog::warn("{}", std::string(tidy.message()));
+    // The folder of a job stays while there is more in it.
+    ::rmdir(JobFolder(ref.job()).c_str());
+    runners_.erase({ref.job(), 0});
     return;
   }
   v1::NodeMessage message;

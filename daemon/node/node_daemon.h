@@ -23,6 +23,7 @@ class NodeDaemon {
     std::string coordinator = "127.0.0.1:7070";
     // Empty: the host's name.
     std::string name;
+    std::string device_kind;  // of its cpu devices; empty: the processor's
     std::string state_dir = "pipework-node";
     // Address that other nodes' data planes dial. Empty: the one that this
     // machine uses towards the coordinator.

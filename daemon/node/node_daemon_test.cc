@@ -421,6 +421,42 @@ TEST_CASE(
   CHECK(RunnersAlive() == 0);
 }
 
+TEST_CASE("node daemon: links are measured by a runner that listens first") {
+  FakeCoordinator coordinator;
+  Folder folder;
+  auto daemon = StartDaemon(OptionsFor(coordinator, folder));
+  REQUIRE(coordinator.Await([&] { return coordinator.hellos_.size() == 1; }));
+  const auto ask = [&](const v1::CoordinatorMessage& question) {
+    coordinator.Send(question);
+    const int64_t command = question.command();
+    REQUIRE(coordinator.Await(
+        [&] { return coordinator.Answer(command) != nullptr; }));
+    return coordinator.Answer(command)->answer();
+  };
+  v1::CoordinatorMessage message;
+  message.set_command(1);
+  v1::RunnerLinks* links = message.mutable_listen_links();
+  links->set_job("links-abc");
+  links->add_nodes("n1");
+  links->add_nodes("n2");
+  CHECK(ask(message).data_address() == "127.0.0.1:1");
+  message.Clear();
+  message.set_command(2);
+  message.mutable_measure_links()->mutable_runner()->set_job("links-abc");
+  v1::Placement* placement =
+      message.mutable_measure_links()->mutable_placement();
+  placement->add_seats();
+  placement->add_seats()->set_data_address("127.0.0.1:2");
+  const v1::NodeMessage::Answer answer = ask(message);
+  REQUIRE(answer.links_size() == 1);
+  CHECK(answer.links(0).a() == "n1");
+  CHECK(answer.links(0).b() == "127.0.0.1:2");
+  // Nobody listens under a name that was not asked for.
+  message.set_command(3);
+  message.mutable_measure_links()->mutable_runner()->set_job("links-other");
+  CHECK(ask(message).code() == static_cast<int>(absl::StatusCode::kNotFound));
+}
+
 TEST_CASE(
     "node daemon: a profile is answered, and so is a profiler that dies") {
   FakeCoordinator coordinator;

@@ -338,6 +338,8 @@ class Profiler {
     profile.set_input_bytes(BytesOf(info_.x, batch));
     profile.set_label_bytes(BytesOf(info_.y, batch));
     profile.set_measured_at(absl::ToUnixSeconds(absl::Now()));
+    profile.set_threads(backend_->threads());
+    profile.set_optimizer(request_.spec().optimizer().name());
     return profile;
   }
 

@@ -38,7 +38,7 @@ absl::Status Runner::Run() {
     // While it runs, the end of the executors is looked for between commands.
     const absl::Time until =
         started_ ? std::min(stages_at, now + absl::Milliseconds(20))
-                 : now + absl::Seconds(60);
+                 : std::min(links_deadline_, now + absl::Seconds(60));
     v1::RunnerCommand command;
     const absl::Status received = channel_->Receive(&command, until);
     if (received.ok()) {
@@ -50,6 +50,10 @@ absl::Status Runner::Run() {
       return absl::IsOutOfRange(received)
                  ? absl::UnavailableError("runner: the daemon is gone")
                  : received;
+    }
+    if (MonotonicNow() >= links_deadline_ && !ended_) {
+      RETURN_IF_ERROR(SendEnded(absl::DeadlineExceededError(
+          "links: the start of the measurement did not come")));
     }
     if (!started_ || ended_) continue;
     if (attempt_->WaitUntil(MonotonicNow())) {
@@ -85,7 +89,8 @@ absl::Status Runner::Handle(const v1::RunnerCommand& command) {
     case v1::RunnerCommand::kSetup:
       return SetUp(command.setup());
     case v1::RunnerCommand::kStart:
-      return Start(command.start());
+      return links_ != nullptr ? MeasureLinks(command.start().placement())
+                               : Start(command.start());
     case v1::RunnerCommand::kStop: {
       const v1::RunnerCommand::Stop& stop = command.stop();
       if (started_) {
@@ -105,12 +110,14 @@ absl::Status Runner::Handle(const v1::RunnerCommand& command) {
     }
     case v1::RunnerCommand::kProfile:
       return Profile(command.profile());
+    case v1::RunnerCommand::kLinks:
+      return ListenForLinks(command.links());
     case v1::RunnerCommand::BODY_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
       "runner: command of the daemon is empty or of another version, expected "
-      "setup, start, stop or profile");
+      "setup, start, stop, profile or links");
 }
 
 absl::Status Runner::SetUp(const v1::RunnerSetup& setup) {
@@ -179,6 +186,30 @@ absl::Status Runner::Profile(const v1::RunnerProfile& request) {
   if (!profile.ok()) return SendEnded(profile.status());
   v1::RunnerReport report;
   *report.mutable_profile() = *std::move(profile);
+  ended_ = true;
+  return Send(report);
+}
+
+absl::Status Runner::ListenForLinks(const v1::RunnerLinks& request) {
+  if (attempt_ != nullptr || links_ != nullptr) {
+    return absl::FailedPreconditionError("runner: a second setup came");
+  }
+  absl::StatusOr<std::unique_ptr<LinkRun>> links =
+      LinkRun::Listen(request, options_.transport);
+  if (!links.ok()) return SendEnded(links.status());
+  links_ = *std::move(links);
+  links_deadline_ = MonotonicNow() + options_.links_limit;
+  v1::RunnerReport report;
+  report.mutable_ready()->set_data_address(links_->address());
+  return Send(report);
+}
+
+absl::Status Runner::MeasureLinks(const v1::Placement& placement) {
+  absl::StatusOr<v1::RunnerReport::Links> measured =
+      links_->Measure(placement, MonotonicNow() + options_.links_limit);
+  if (!measured.ok()) return SendEnded(measured.status());
+  v1::RunnerReport report;
+  *report.mutable_links() = *std::move(measured);
   ended_ = true;
   return Send(report);
 }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "daemon/base/framing.h"
 #include "daemon/runner/attempt.h"
+#include "daemon/runner/link_run.h"
 #include "proto/node.pb.h"
 
 namespace pipework {
@@ -27,6 +28,8 @@ class Runner {
     absl::Duration stages_period = absl::Milliseconds(500);
     absl::Duration send_limit = absl::Seconds(30);
     absl::Duration peer_timeout = absl::Seconds(60);
+    // A measurement of links that is not begun, or not done, ends.
+    absl::Duration links_limit = absl::Seconds(10);
   };
 
   // Borrows `channel` for its life.
@@ -42,12 +45,16 @@ class Runner {
   absl::Status SetUp(const v1::RunnerSetup& setup);
   absl::Status Start(const v1::RunnerCommand::Start& start);
   absl::Status Profile(const v1::RunnerProfile& request);
+  absl::Status ListenForLinks(const v1::RunnerLinks& request);
+  absl::Status MeasureLinks(const v1::Placement& placement);
   absl::Status SendEnded(const absl::Status& error);
   absl::Status Send(const v1::RunnerReport& report);
 
   FrameChannel* const channel_;
   const Options options_;
   std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<LinkRun> links_;  // one of the two
+  absl::Time links_deadline_ = absl::InfiniteFuture();
   bool started_ = false;
   bool ended_ = false;
 };

@@ -15,16 +15,16 @@ namespace {
 // The daemon's end of a runner that serves in a thread.
 class HostedRunner {
  public:
-  HostedRunner() {
+  explicit HostedRunner(const std::string& transport = "in_process") {
     // Lines reach a hook through the format that this sets.
     REQUIRE(InitLog("runner_test", "info").ok());
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     daemon_ = std::make_unique<FrameChannel>(UniqueFd(ends[0]), "daemon");
     runner_channel_ = std::make_unique<FrameChannel>(UniqueFd(ends[1]), "test");
-    thread_ = Thread("runner", [this] {
+    thread_ = Thread("runner", [this, transport] {
       Runner::Options options;
-      options.transport = "in_process";
+      options.transport = transport;
       options.stages_period = absl::Milliseconds(20);
       status_ = Runner(runner_channel_.get(), options).Run();
     });
@@ -228,6 +228,57 @@ TEST_CASE("runner: when the daemon is gone, everything ends") {
   runner.Send(StartFor(setup));
   runner.Await(v1::RunnerReport::kProgress);
   CHECK(absl::IsUnavailable(runner.HangUp()));
+}
+
+TEST_CASE("runner: two runners measure the link between them") {
+  HostedRunner runners[2] = {HostedRunner("ucx"), HostedRunner("ucx")};
+  v1::RunnerCommand start;
+  for (int i = 0; i < 2; ++i) {
+    v1::RunnerCommand command;
+    v1::RunnerLinks* links = command.mutable_links();
+    links->set_job("links-test");
+    links->add_nodes("n1");
+    links->add_nodes("n2");
+    links->set_index(i);
+    links->set_nonce(3);
+    v1::RunnerLinks::Pair* pair = links->add_pairs();
+    pair->set_a(0);
+    pair->set_b(1);
+    runners[i].Send(command);
+    v1::Seat* seat = start.mutable_start()->mutable_placement()->add_seats();
+    seat->set_stage(i);
+    seat->set_data_address(
+        runners[i].Await(v1::RunnerReport::kReady).ready().data_address());
+  }
+  for (HostedRunner& runner : runners) runner.Send(start);
+  const v1::RunnerReport first = runners[0].Await(v1::RunnerReport::kLinks);
+  REQUIRE(first.links().links_size() == 1);
+  CHECK(first.links().links(0).a() == "n1");
+  CHECK(first.links().links(0).b() == "n2");
+  CHECK(first.links().links(0).bytes_per_second() > 0);
+  CHECK(runners[1].Await(v1::RunnerReport::kLinks).links().links_size() == 0);
+}
+
+TEST_CASE(
+    "runner: a measurement of links without its peer ends with the reason") {
+  HostedRunner runner("ucx");
+  v1::RunnerCommand command;
+  command.mutable_links()->set_job("links-test");
+  command.mutable_links()->add_nodes("n1");
+  command.mutable_links()->add_nodes("n2");
+  v1::RunnerLinks::Pair* pair = command.mutable_links()->add_pairs();
+  pair->set_a(0);
+  pair->set_b(1);
+  runner.Send(command);
+  v1::RunnerCommand start;
+  v1::Seat* seat = start.mutable_start()->mutable_placement()->add_seats();
+  seat->set_data_address(
+      runner.Await(v1::RunnerReport::kReady).ready().data_address());
+  runner.Send(start);
+  const v1::RunnerReport ended = runner.Await(v1::RunnerReport::kEnded);
+  CHECK(ended.ended().code() != 0);
+  CHECK(ended.ended().message() ==
+        "links: the address of node 1 is missing, expected host:port");
 }
 
 TEST_CASE("runner: a profile is measured and reported") {

@@ -231,6 +231,10 @@ class Planning {
     plan.set_cost_model(options_.cost_model);
     plan.set_estimated(profile_.estimated());
     plan.set_profile_measured_at(profile_.measured_at());
+    plan.set_profile_noisy(profile_.noisy());
+    for (const v1::Profile& other : options_.other_profiles) {
+      if (other.noisy()) plan.set_profile_noisy(true);
+    }
     for (const int layer : OrderedOf(candidate).order) {
       plan.add_layer_order(graph_.layers(layer).name());
     }
