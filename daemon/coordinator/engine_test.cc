@@ -670,9 +670,12 @@ TEST_CASE(
     "engine: a killed daemon fails its job, and the next attempt runs on what "
     "is left") {
   World world;
-  world.AddNode(Named("n1"));
-  world.AddNode(Named("n2"));
-  v1::JobSpec spec = ScriptedSpec("a", 0);
+  for (const char* name : {"n1", "n2"}) {
+    ScriptedNode::Options options = Named(name);
+    options.devices = 1;
+    world.AddNode(options);
+  }
+  v1::JobSpec spec = ScriptedSpec("a", 2);
   spec.mutable_restart()->set_max(1);
   const std::string id = world.Submit(spec).id();
   world.Pump();
@@ -1153,9 +1156,12 @@ TEST_CASE("engine: reports of an attempt that is over change nothing") {
 
 TEST_CASE("engine: a node that is asked to leave costs no restart") {
   World world;
-  world.AddNode(Named("n1"));
-  world.AddNode(Named("n2"));
-  const std::string id = world.Submit(ScriptedSpec("a", 0)).id();
+  for (const char* name : {"n1", "n2"}) {
+    ScriptedNode::Options options = Named(name);
+    options.devices = 1;
+    world.AddNode(options);
+  }
+  const std::string id = world.Submit(ScriptedSpec("a", 2)).id();
   world.Pump();
   REQUIRE(world.State(id) == v1::RUNNING);
   v1::NodeMessage leaving;
