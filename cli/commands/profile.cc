@@ -233,15 +233,19 @@ int ProfileRun(Invocation& invocation) {
   const auto response = RunAnywhere(invocation, request);
   if (!response.ok()) return SpecError(invocation, response.status());
 
-  out.Json(*response, "ProfileList");
+  // The profile itself goes to standard output, and nothing else.
+  const bool piped = invocation.Get("out") == "-";
+  if (!piped) out.Json(*response, "ProfileList");
   int number = 0;
   for (const v1::StoredProfile& stored : response->profiles()) {
-    if (out.format == OutputFormat::kName) {
+    if (out.format == OutputFormat::kName && !piped) {
       std::printf("profile/%s\n", stored.id().c_str());
     }
-    if (number > 0) out.Text("");
-    out.Text(ProfilePage(stored.id(), stored.profile(), stored.reused(),
-                         Output::Width()));
+    if (number > 0 && !piped) out.Text("");
+    if (!piped) {
+      out.Text(ProfilePage(stored.id(), stored.profile(), stored.reused(),
+                           Output::Width()));
+    }
     ++number;
     if (!invocation.Has("out")) continue;
     // One file for each kind of device.
@@ -249,11 +253,13 @@ int ProfileRun(Invocation& invocation) {
     if (number > 1 && file != "-") absl::StrAppend(&file, "-", number);
     const absl::Status written = WriteProfile(file, stored.profile());
     if (!written.ok()) return out.Error(written);
-    out.Note(absl::StrCat(file, ": the profile of ",
-                          stored.profile().device_kind()));
+    if (!piped) {
+      out.Note(absl::StrCat(file, ": the profile of ",
+                            stored.profile().device_kind()));
+    }
   }
   const std::string links = LinksText(response->topology());
-  if (!links.empty()) out.Text(absl::StrCat("\n", links));
+  if (!links.empty() && !piped) out.Text(absl::StrCat("\n", links));
   return kExitOk;
 }
 
@@ -263,8 +269,20 @@ int ProfileLs(Invocation& invocation) {
   if (!client.ok()) {
     return out.Error(kExitUsage, "USAGE", client.status().message());
   }
-  const auto list = (*client)->ListProfiles();
+  auto list = (*client)->ListProfiles();
   if (!list.ok()) return out.Error(list.status());
+  auto& all = *list->mutable_profiles();
+  all.erase(std::remove_if(
+                all.begin(), all.end(),
+                [&](const v1::StoredProfile& stored) {
+                  const auto other = [&](const char* flag,
+                                         const std::string& is) {
+                    return invocation.Has(flag) && invocation.Get(flag) != is;
+                  };
+                  return other("model", stored.profile().name()) ||
+                         other("device-class", stored.profile().device_kind());
+                }),
+            all.end());
   out.Json(*list, "ProfileList");
   Table table({"PROFILE", "NETWORK", ">LAYERS", ">BATCH", ">FORWARD",
                ">BACKWARD", "KIND", "ON", ">AGE", "NOISY"});

@@ -109,6 +109,12 @@ class OnACluster(harness.Case):
         self.assertEqual(self.here("profile", "ls", "-o", "name").stdout,
                          f"profile/{ident}\n")
         self.assertIn(ident, self.here("profile", "ls").stdout)
+        for flag, right in (("--model", stored["profile"]["name"]),
+                            ("--device-class",
+                             stored["profile"]["device_kind"])):
+            for value, count in ((right, 1), ("none of them", 0)):
+                code, some = self.here_json("profile", "ls", flag, value)
+                self.assertEqual((code, len(some["profiles"])), (0, count))
         code, shown = self.here_json("profile", "show", ident[:7])
         self.assertEqual((code, shown["id"]), (0, ident))
         done = self.here("profile", "show", ident, "--out", "-")

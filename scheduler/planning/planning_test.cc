@@ -1,10 +1,12 @@
 #include "scheduler/planning/planning.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <set>
 
 #include "google/protobuf/util/message_differencer.h"
+#include "partitioner/profile.h"
 #include "scheduler/testing/jobs.h"
 
 namespace pipework {
@@ -406,6 +408,58 @@ TEST_CASE("planning: in_flight is read, auto is noam, nonsense is refused") {
                 absl::StatusCode::kInvalidArgument) ==
         "pipeline.in_flight: the value is \"many\", expected noam, auto, or 1 "
         "to 65536");
+}
+
+// What a detection network looks like: two branches of the input, joined, and
+// two heads, with a loss over both or with none.
+TEST_CASE("planning: branches and two heads are planned, every layer once") {
+  for (const bool loss : {false, true}) {
+    v1::Profile profile;
+    profile.set_batch(8);
+    const auto add = [&profile](const char* name, double seconds,
+                                std::vector<std::string> inputs) {
+      v1::LayerProfile* layer = profile.add_layers();
+      layer->set_name(name);
+      layer->set_forward_seconds(seconds / 3);
+      layer->set_backward_seconds(seconds * 2 / 3);
+      layer->set_output_bytes(4000);
+      layer->set_parameter_bytes(1000);
+      for (std::string& input : inputs) layer->add_inputs(std::move(input));
+    };
+    add("left", 3, {"x"});
+    add("right", 3, {"x"});
+    add("join", 1, {"left", "right"});
+    add("box", 4, {"join"});
+    add("class", 2, {"join"});
+    if (loss) add("loss", 1, {"box", "class", "y"});
+    const auto graph = GraphOfProfile(profile);
+    REQUIRE(graph.ok());
+    for (const int stages : {0, 1, 2, 3}) {
+      CAPTURE(loss, stages);
+      const auto plan =
+          PlanJob(SpecOf(stages), *graph, profile, Cluster(3, 1), {});
+      INFO(plan.status().ToString());
+      REQUIRE(plan.ok());
+      if (stages > 0) CHECK(plan->stages_size() == stages);
+      std::vector<std::string> layers;
+      double seconds = 0;
+      for (const v1::PlanStage& stage : plan->stages()) {
+        layers.insert(layers.end(), stage.layers().begin(),
+                      stage.layers().end());
+        seconds += stage.forward_seconds() + stage.backward_seconds();
+      }
+      std::sort(layers.begin(), layers.end());
+      std::vector<std::string> all = {"box", "class", "join", "left", "right"};
+      if (loss) all.insert(all.begin() + 4, "loss");
+      std::sort(all.begin(), all.end());
+      CHECK(layers == all);
+      CHECK(seconds == Approx(loss ? 14 : 13));
+      // Two stages: both branches, then join and heads, or join before the cut.
+      if (stages == 2) {
+        CHECK(plan->predicted_step_ms() < 1000 * (loss ? 8.1 : 7.1));
+      }
+    }
+  }
 }
 
 TEST_CASE("planning: the same arguments give the same plan") {
