@@ -295,6 +295,8 @@ class Engine {
                  const v1::NodeMessage::Answer& answer);
   static std::string KeyOf(const Measuring& measuring, const std::string& kind);
   static std::vector<v1::Profile> ProfilesOf(const Measuring& measuring);
+
+  // engine_links.cc
   // false: nothing to measure, and `done` is not called.
   bool MeasureLinks(const v1::Topology& topology, std::function<void()> done);
   void OnLinksListen(std::shared_ptr<LinkTest> test);

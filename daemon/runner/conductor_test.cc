@@ -178,11 +178,14 @@ TEST_CASE(
   std::vector<Conductor::SeatDone> seats = Done(2, 2);
   seats[0].done.saved = absl::UnavailableError("no space left on device");
   REQUIRE(conductor.Finished(leg, Outcome(2, 2), seats).ok());
+  int told = 0;
   for (const v1::RunnerReport& report : reports) {
     if (!report.has_checkpoint()) continue;
+    ++told;
     CHECK(report.checkpoint().problem() == "no space left on device");
     CHECK(report.checkpoint().manifest().updates().empty());
   }
+  CHECK(told == 1);
   CHECK_FALSE(conductor.save_status().ok());
   CHECK(ToString(conductor.Next()) == "train 2..3");
 }
