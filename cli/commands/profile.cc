@@ -1,11 +1,7 @@
 #include "cli/commands/profile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/client.h"
+#include "cli/commands/plan_inputs.h"
 #include "cli/context.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
@@ -117,8 +114,8 @@ std::string ProfilePage(const std::string& id, const v1::Profile& profile,
                       ? ""
                       : absl::StrCat(" (", profile.device_kind(), ")"),
                   "\n\n", LayersTable(profile, width),
-                  "\ntimes in milliseconds, bytes in powers of 1024; ",
-                  "spread: interquartile range over median\n");
+                  "\ntimes in milliseconds, bytes in powers of 1024; spread: "
+                  "range of the\nmiddle half of rounds over their median\n");
   if (profile.label_bytes() > 0 || profile.action_seconds() > 0) {
     absl::StrAppend(
         &page, "labels ", ShortBytes(profile.label_bytes()), ", samples ",
@@ -149,20 +146,6 @@ std::string LinksText(const v1::Topology& topology) {
                     link.measured() ? " (measured)" : "", "\n");
   }
   return text;
-}
-
-// A file named on the command line. UsageError: it cannot be read.
-// InvalidArgument: it holds no profile.
-absl::StatusOr<v1::Profile> ReadProfileFile(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  errno = 0;
-  if (!in || !(text << in.rdbuf())) {
-    return UsageError(absl::NotFoundError(absl::StrCat(
-        file, ": cannot be read: ",
-        errno != 0 ? std::strerror(errno) : "it is empty or a folder")));
-  }
-  return ParseProfile(text.str(), file);
 }
 
 absl::Status WriteProfile(const std::string& file, const v1::Profile& profile) {
@@ -317,7 +300,9 @@ int ProfileShow(Invocation& invocation) {
   const std::string& ref = invocation.positionals[0];
   v1::StoredProfile stored;
   if (NamesFile(ref)) {
-    absl::StatusOr<v1::Profile> profile = ReadProfileFile(ref);
+    const auto text = ReadNamedFile(ref, kMostTextFileBytes);
+    if (!text.ok()) return out.Error(text.status());
+    absl::StatusOr<v1::Profile> profile = ParseProfile(*text, ref);
     if (!profile.ok()) return out.Error(profile.status());
     stored.set_layers(profile->layers_size());
     for (const v1::LayerProfile& layer : profile->layers()) {

@@ -32,6 +32,7 @@ struct Engine::Measuring {
   v1::JobSpec spec;
   v1::Graph graph;
   v1::Topology topology;  // where it may be measured
+  v1::Topology linked;    // the nodes whose links are measured
   bool again = false;     // although it was measured before
   // Kinds whose devices work for others: what is known of them must do.
   std::set<std::string> taken;
@@ -89,12 +90,14 @@ void Engine::Measure(std::shared_ptr<Measuring> measuring) {
       m.reused.insert(device.kind());
     }
   }
+  // Links first: they and the layers would disturb each other.
   ++m.running;
-  const bool links = MeasureLinks(m.topology, [this, measuring] {
+  const bool links = MeasureLinks(m.linked, [this, measuring] {
     --measuring->running;
     if (measuring->wanted()) GoOnMeasuring(measuring);
   });
-  if (!links) --m.running;
+  if (links) return;
+  --m.running;
   GoOnMeasuring(measuring);
 }
 
@@ -241,6 +244,7 @@ void Engine::RunProfile(
   // One device of each kind; a kind that is busy is no matter where its
   // profile is there.
   const v1::Topology free = cluster_.FreeFor(m.owner);
+  m.linked = free;
   const v1::Topology whole = cluster_.Whole();
   std::vector<std::string> devices;
   std::set<std::string> found;
@@ -332,6 +336,7 @@ void Engine::AskProfiles(Entry& entry) {
   m.spec = entry.job.spec();
   m.graph = entry.record.graph();
   m.topology = preparation.topology;
+  m.linked = preparation.topology;
   m.wanted = [this, id, serial] {
     const Entry* waiting = Find(id);
     return waiting != nullptr && waiting->serial == serial;
