@@ -21,7 +21,7 @@ constexpr int64_t kPingFloats = 16;
 constexpr int64_t kFirstFloats = (64 << 10) / 4;
 constexpr int kGrowth = 4;
 constexpr int kSizes = 4;  // 64 KiB, 256 KiB, 1 MiB, 4 MiB
-constexpr int kTries = 3;  // of each size; the fastest counts
+constexpr int kTries = 5;  // of each size; the fastest counts
 constexpr absl::Duration kLongEnough = absl::Milliseconds(5);
 
 constexpr char kMore[] = "more";
