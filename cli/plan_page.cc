@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "scheduler/compile.h"
 
 namespace pipework {
 namespace {
@@ -127,6 +128,12 @@ std::string Wrapped(absl::string_view text, int width, size_t indent) {
   return out + "\n";
 }
 
+// Units that the first stage runs in a round: its replicas, or their shares.
+int FirstRound(const v1::Plan& plan) {
+  if (plan.stages().empty()) return 1;
+  return RoundUnits(plan.stages(0).replicas(), plan.stages(0).shares());
+}
+
 std::string Head(const v1::Plan& plan, absl::string_view job, int width) {
   int workers = 0;
   for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
@@ -136,6 +143,8 @@ std::string Head(const v1::Plan& plan, absl::string_view job, int width) {
                    Plural(workers, "device"), ", ");
   if (plan.microbatches() > 1) {
     absl::StrAppend(&out, Plural(plan.microbatches(), "microbatch", "es"));
+    const int round = FirstRound(plan);
+    if (round > 1) absl::StrAppend(&out, " x ", round, " of the first stage");
   } else {
     absl::StrAppend(&out, Plural(plan.in_flight(), "minibatch", "es"),
                     " in flight");
@@ -352,7 +361,9 @@ v1::PlanDifference DifferenceOf(const v1::Job& job) {
     return measured > 0 && predicted > 0 ? measured / predicted : 0;
   };
   out.set_ratio(ratio(out.measured_step_ms(), out.predicted_step_ms()));
-  const int units = std::max(1, job.plan().microbatches());
+  const bool splits = TakesMicrobatches(job.plan().schedule());
+  const int units = std::max(1, job.plan().microbatches()) *
+                    (splits ? FirstRound(job.plan()) : 1);
   const v1::StageDifference* largest = nullptr;
   const auto distance = [](const v1::StageDifference& row) {
     return row.ratio() > 0 ? std::fabs(std::log(row.ratio())) : 0;

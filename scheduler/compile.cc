@@ -267,7 +267,7 @@ absl::Status CheckRunnable(const Recipe& recipe) {
     if (entry.not_runnable.empty()) runnable.push_back(entry.name);
   }
   return absl::UnimplementedError(absl::StrCat(
-      "schedule \"", recipe.schedule, "\" is planned and drawn only: ",
+      "schedule \"", recipe.schedule, "\" cannot be run yet: ",
       (*found)->not_runnable, "; run one of ", absl::StrJoin(runnable, ", ")));
 }
 

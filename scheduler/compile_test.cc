@@ -171,7 +171,7 @@ TEST_CASE("compile: interleaved is valid and holds what it says") {
 TEST_CASE("compile: what executors cannot run yet is refused with the reason") {
   CHECK(CheckRunnable({"1f1b", ""}).ok());
   CHECK(CheckRunnable({"zb_h1", ""}).message() ==
-        "schedule \"zb_h1\" is planned and drawn only: layers compute the "
+        "schedule \"zb_h1\" cannot be run yet: layers compute the "
         "gradients of input and weights in one backward; run one of 1f1b, "
         "model_parallel, gpipe, flush, two_version");
 }

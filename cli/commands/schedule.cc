@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -92,19 +95,52 @@ absl::Status ParseFlags(const Invocation& invocation, Request* request) {
   return absl::OkStatus();
 }
 
-// `split`: the backward is in two.
-std::string Footer(const v1::Schedule& schedule, bool split) {
-  const auto list = [](const auto& numbers) {
-    return absl::StrJoin(numbers, " ");
-  };
+constexpr size_t kColumns = 80;
+
+template <typename Numbers>
+std::vector<std::string> Words(const Numbers& numbers) {
+  std::vector<std::string> words;
+  for (const auto number : numbers) words.push_back(absl::StrCat(number));
+  return words;
+}
+
+// One line where it has room, else a line for each number of a stage, broken
+// between stages.
+std::string PerStage(const v1::Schedule& schedule) {
+  const std::pair<absl::string_view, std::vector<std::string>> lists[] = {
+      {"in flight", Words(schedule.in_flight())},
+      {"versions held", Words(schedule.versions())},
+      {"staleness", Words(schedule.staleness())}};
+  std::vector<std::string> parts;
+  std::string block = "per stage:\n";
+  for (const auto& [what, words] : lists) {
+    parts.push_back(absl::StrCat(what, " ", absl::StrJoin(words, " ")));
+    std::string line = absl::StrFormat("  %-13s", what);
+    for (const std::string& word : words) {
+      if (line.size() + 1 + word.size() > kColumns) {
+        absl::StrAppend(&block, line, "\n");
+        line = std::string(15, ' ');
+      }
+      absl::StrAppend(&line, " ", word);
+    }
+    absl::StrAppend(&block, line, "\n");
+  }
+  std::string line =
+      absl::StrCat("per stage: ", absl::StrJoin(parts, "; "), "\n");
+  return line.size() <= kColumns + 1 ? line : block;
+}
+
+std::string Footer(const v1::Schedule& schedule, const Program& program) {
+  // Of a whole stage; a column of the grid is the forward of one chunk.
+  const int chunks = program.shape.chunks;
+  const bool split = absl::StartsWith(schedule.schedule(), "zb");
   return absl::StrFormat(
       "\n%s with %s weights; units are %ses\n"
-      "makespan %g (%s), bubble %.1f%%\n"
-      "per stage: in flight %s; versions held %s; staleness %s\n",
+      "makespan %g (%s%s), bubble %.1f%%\n%s",
       schedule.schedule(), schedule.weights(), schedule.unit(),
       schedule.makespan(), split ? "F = B = W = 1" : "F = 1, B = 2",
-      100 * schedule.bubble(), list(schedule.in_flight()),
-      list(schedule.versions()), list(schedule.staleness()));
+      chunks > 1 ? absl::StrCat("; a column is 1/", chunks) : "",
+      100 * schedule.bubble(), PerStage(schedule));
 }
 
 }  // namespace
@@ -142,7 +178,7 @@ int ScheduleCommand(Invocation& invocation) {
     if (!grid.ok()) return out.Error(grid.status());
     out.Text(*grid);
   }
-  out.Text(Footer(*schedule, absl::StartsWith(schedule->schedule(), "zb")));
+  out.Text(Footer(*schedule, *program));
   return kExitOk;
 }
 

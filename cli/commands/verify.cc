@@ -61,6 +61,40 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// Executors that the spec asks for.
+int Executors(const v1::JobSpec& spec) {
+  int executors = 0;
+  for (const v1::StageSpec& stage : spec.pipeline().stages()) {
+    executors += std::max(1, stage.replicas());
+  }
+  if (executors == 0) executors = spec.pipeline().stage_count();
+  return executors == 0 ? 4 : executors;
+}
+
+// Microbatches for a schedule that takes them: two for each stage, or the next
+// larger number that the schedule agrees to.
+int64_t MicrobatchesFor(const Recipe& recipe, const v1::JobSpec& spec) {
+  const v1::PipelineSpec& pipeline = spec.pipeline();
+  PipelineShape shape;
+  for (const v1::StageSpec& stage : pipeline.stages()) {
+    shape.replicas.push_back(std::max(1, stage.replicas()));
+    shape.shares.push_back(stage.shares_size() == stage.replicas()
+                               ? NormalShares(stage.shares())
+                               : std::vector<int>());
+  }
+  if (shape.replicas.empty()) shape.replicas.assign(Executors(spec), 1);
+  const int64_t stages = shape.stages();
+  Segment segment;
+  segment.minibatches = 1;
+  segment.accumulate =
+      static_cast<int>(std::clamp<int64_t>(spec.batch().accumulate(), 1, 1000));
+  for (int64_t each = 2 * stages; each < 64 * stages; ++each) {
+    segment.microbatches = static_cast<int>(each * shape.round(StageId{0}));
+    if (CheckNumbers(recipe, shape, segment).ok()) return each;
+  }
+  return 2 * stages;  // whoever checks the spec says what is wrong
+}
+
 // The spec as verify runs it: its own pipeline overridden by flags, so many
 // steps, one checkpoint at the end, no target, no second attempt.
 absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
@@ -117,9 +151,7 @@ absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
   if (!takes_microbatches && microbatches == 0) batch->set_microbatches(1);
   if (takes_microbatches && invocation.Has("schedule") && microbatches == 0 &&
       batch->microbatches() <= 1) {
-    const int count = pipeline->stages_size() > 0 ? pipeline->stages_size()
-                                                  : pipeline->stage_count();
-    batch->set_microbatches(2 * std::max(1, count));
+    batch->set_microbatches(MicrobatchesFor(recipe, *spec));
   }
   if (takes_microbatches && microbatches == 0) {
     // A minibatch that its parts divide: the next larger one.
@@ -138,16 +170,6 @@ absl::Status Override(const Invocation& invocation, v1::JobSpec* spec,
   spec->mutable_checkpoint()->set_keep(1);
   spec->mutable_restart()->set_max(0);
   return absl::OkStatus();
-}
-
-// Executors that the spec asks for.
-int Executors(const v1::JobSpec& spec) {
-  int executors = 0;
-  for (const v1::StageSpec& stage : spec.pipeline().stages()) {
-    executors += std::max(1, stage.replicas());
-  }
-  if (executors == 0) executors = spec.pipeline().stage_count();
-  return executors == 0 ? 4 : executors;
 }
 
 // Copies the executors' operation logs from below `nodes` to `logs`.

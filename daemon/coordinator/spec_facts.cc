@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/compile.h"
+
 namespace pipework {
 namespace {
 
@@ -10,8 +12,13 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 int64_t UnitSamples(const v1::JobSpec& spec) {
-  return CeilDivide(std::max<int64_t>(1, spec.batch().minibatch()),
-                    std::max<int64_t>(1, spec.batch().microbatches()));
+  const v1::PipelineSpec& pipeline = spec.pipeline();
+  int64_t parts = std::max<int64_t>(1, spec.batch().microbatches());
+  if (TakesMicrobatches(pipeline.schedule()) && !pipeline.stages().empty()) {
+    parts *=
+        RoundUnits(pipeline.stages(0).replicas(), pipeline.stages(0).shares());
+  }
+  return CeilDivide(std::max<int64_t>(1, spec.batch().minibatch()), parts);
 }
 
 int64_t TotalSteps(const v1::JobSpec& spec, const v1::DataFacts& facts) {

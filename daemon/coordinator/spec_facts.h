@@ -10,7 +10,7 @@
 namespace pipework {
 
 // Most samples in one unit: the minibatch, or the microbatch where the
-// minibatch is split.
+// minibatch is split, by each replica of a pinned first stage too.
 int64_t UnitSamples(const v1::JobSpec& spec);
 
 // Minibatches in the whole run.

@@ -24,10 +24,27 @@ class Broken(harness.Case):
     def test_gradients_added_in_another_order(self):
         self.caught("order", "--schedule", "1f1b", "--replicas", "3,1")
 
-    def test_unbroken_it_passes(self):
-        code, verdict = pipectl_json("verify", JOBS / "mlp.yaml",
-                                     "--schedule", "1f1b", "--replicas", "3,1")
-        self.assertEqual((code, verdict.get("equal")), (0, True), verdict)
+    def test_vertical_sync_that_reads_the_newest(self):
+        self.caught("newest", "--schedule", "1f1b", "--weights",
+                    "vertical_sync", "--stages", 3)
+
+    def test_no_stashing_that_stashes(self):
+        self.caught("stash", "--schedule", "1f1b", "--weights", "none",
+                    "--stages", 3)
+
+    def test_two_versions_of_which_the_newer_is_read(self):
+        self.caught("newest", "--schedule", "two_version", "--stages", 2)
+
+    def test_unbroken_they_pass(self):
+        for arguments in (("1f1b", "--weights", "stash"),
+                          ("1f1b", "--weights", "vertical_sync"),
+                          ("1f1b", "--weights", "none"), ("two_version",)):
+            with self.subTest(arguments=arguments):
+                code, verdict = pipectl_json(
+                    "verify", JOBS / "mlp.yaml", "--replicas", "3,1",
+                    "--schedule", *arguments)
+                self.assertEqual((code, verdict.get("equal")), (0, True),
+                                 verdict)
 
 
 if __name__ == "__main__":

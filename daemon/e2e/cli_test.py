@@ -4,6 +4,7 @@ import socket
 import subprocess
 import threading
 import unittest
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import harness
@@ -153,6 +154,84 @@ class WithoutServer(harness.Case):
                          (0, "microbatch", 33))
         self.check_error(3, None, "schedule", "--schedule", "2f2b")
         self.check_error(3, None, "schedule", "--weights", "flush")
+
+    def test_every_schedule_is_drawn_in_80_columns_as_json_and_as_svg(self):
+        # What is in flight, versions and staleness, by stage.
+        one_each, nothing = [1, 1, 1, 1], [0, 0, 0, 0]
+        for arguments, makespan, in_flight, versions, staleness in (
+                (("1f1b",), 33, [4, 3, 2, 1], [4, 3, 2, 1], [3, 2, 1, 0]),
+                (("1f1b", "--weights", "vertical_sync"), 33, [4, 3, 2, 1],
+                 [4, 4, 4, 4], [3, 3, 3, 3]),
+                (("1f1b", "--weights", "none"), 33, [4, 3, 2, 1], one_each,
+                 nothing),
+                (("model_parallel",), 96, one_each, one_each, nothing),
+                (("gpipe",), 33, [8, 8, 8, 8], one_each, nothing),
+                (("flush",), 33, [4, 3, 2, 1], one_each, nothing),
+                (("two_version",), 81, [4, 3, 2, 1], [2, 2, 2, 2],
+                 [1, 1, 1, 1]),
+                (("interleaved",), 28.5, [11, 9, 7, 5], one_each, nothing),
+                (("zb_h1",), 27, [4, 3, 2, 1], one_each, nothing),
+                (("zb_h2",), 27, [7, 5, 3, 1], one_each, nothing)):
+            with self.subTest(arguments=arguments):
+                svg = self.folder / "grid.svg"
+                code, drawn = pipectl_json("schedule", "--schedule",
+                                           *arguments, "--out", svg)
+                self.assertEqual(
+                    (code, drawn["makespan"], drawn["in_flight"],
+                     drawn["versions"], drawn["staleness"]),
+                    (0, makespan, in_flight, versions, staleness))
+                ElementTree.parse(svg)
+                for stages in (4, 8):
+                    done = pipectl("schedule", "--schedule", *arguments,
+                                   "--stages", stages)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertLessEqual(
+                        max(map(len, done.stdout.splitlines())), 80)
+
+    def test_impossible_schedules_are_refused_in_one_line(self):
+        for arguments, says in (
+                (("--schedule", "gpipe", "--weights", "stash"),
+                 "expected flush"),
+                (("--schedule", "two_version", "--microbatches", 2),
+                 "expected 4 or more, the depth of the pipeline"),
+                (("--schedule", "two_version", "--replicas", "1,3",
+                  "--microbatches", 4), "a multiple of 3"),
+                (("--schedule", "model_parallel", "--in-flight", 3),
+                 "in_flight is 3, expected 1"),
+                (("--microbatches", 4), "it takes whole minibatches"),
+                (("--schedule", "interleaved", "--microbatches", 5),
+                 "a multiple of 4"),
+                (("--schedule", "gpipe", "--chunks", 2),
+                 "interleaved runs several"),
+                (("--schedule", "zb_h1", "--replicas", "2,1"),
+                 "schedule flush takes any"),
+                (("--weights", "stsh"), "known policies: stash")):
+            with self.subTest(arguments=arguments):
+                error = self.check_error(3, None, "schedule", *arguments)
+                self.assertIn(says, error["message"])
+                self.assertNotIn("\n", error["message"])
+
+    def test_a_job_that_cannot_be_scheduled_is_refused_with_its_field(self):
+        for schedule, sets, field, says in (
+                ("interleaved", (), "pipeline.schedule", "cannot be run yet"),
+                ("zb_h1", (), "pipeline.schedule", "cannot be run yet"),
+                ("two_version", ("batch.microbatches=2",),
+                 "batch.microbatches", "the depth of the pipeline"),
+                ("1f1b", ("batch.microbatches=4",), "batch.microbatches",
+                 "it takes whole minibatches"),
+                ("model_parallel", ("pipeline.in_flight=2",),
+                 "pipeline.in_flight", "1f1b takes any number")):
+            with self.subTest(schedule=schedule):
+                arguments = ["--set",
+                             f"pipeline={{schedule: {schedule}, stages: 3}}"]
+                for each in sets:
+                    arguments += ["--set", each]
+                error = self.check_error(3, "INVALID_SPEC", "validate",
+                                         JOBS / "mlp.yaml", *arguments)
+                problems = error["problems"]
+                self.assertEqual([p["field"] for p in problems], [field])
+                self.assertIn(says, " ".join(
+                    [problems[0]["expected"], problems[0].get("hint", "")]))
 
     def test_a_plan_needs_no_server_when_the_devices_are_described(self):
         code, plan = pipectl_json("plan", JOBS / "digits.yaml", "--devices",

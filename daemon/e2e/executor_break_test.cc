@@ -26,7 +26,10 @@ bool OracleAgrees(const LocalPipeline::Options& options) {
     traces.push_back(
         {seat.stage.value(), seat.replica.value(), *std::move(parsed)});
   }
-  if (!FirstBrokenPromise(traces).empty()) return false;
+  if (!FirstBrokenPromise(traces, PromiseOf(options.spec, options.plan))
+           .empty()) {
+    return false;
+  }
   OracleJob job;
   job.spec = options.spec;
   job.graph = options.graph;
@@ -63,6 +66,30 @@ TEST_CASE("the oracle disagrees with every run that is broken on purpose") {
         options.break_mode = mode;
         CHECK_FALSE(OracleAgrees(options));
       }
+    }
+  }
+}
+
+TEST_CASE("the mistake of each weight policy is seen") {
+  const struct {
+    const char* schedule;
+    const char* weights;
+    int microbatches;
+    const char* mode;
+  } rows[] = {{"1f1b", "vertical_sync", 1, "newest"},
+              {"1f1b", "none", 1, "stash"},
+              {"two_version", "two_version", 4, "newest"}};
+  for (const auto& row : rows) {
+    const TestJob job =
+        Scheduled(MlpJob(), row.schedule, row.weights, row.microbatches);
+    for (const std::vector<int>& replicas :
+         {std::vector<int>{1, 1, 1}, {2, 1}, {1, 2, 1}}) {
+      CAPTURE(row.schedule, row.weights, replicas);
+      LocalPipeline::Options options =
+          job.Cut(static_cast<int>(replicas.size()), replicas);
+      CHECK(OracleAgrees(options));
+      options.break_mode = row.mode;
+      CHECK_FALSE(OracleAgrees(options));
     }
   }
 }

@@ -104,6 +104,82 @@ TEST_CASE("flush: the pipeline is plain SGD over the same microbatches") {
   }
 }
 
+TEST_CASE("gpipe: the pipeline is plain SGD over the same microbatches") {
+  for (const TestJob& plain : AllTestJobs()) {
+    for (const int microbatches : {1, 4}) {
+      const TestJob job = Scheduled(plain, "gpipe", "flush", microbatches);
+      for (const std::vector<int>& replicas : kReplicas) {
+        CAPTURE(job.name, microbatches, replicas);
+        const LocalPipeline::Options options =
+            job.Cut(static_cast<int>(replicas.size()), replicas);
+        const LocalPipeline::Result result = RunWell(options);
+        const std::vector<Trace> traces = TracesOf(result);
+        CHECK(FirstBrokenPromise(traces,
+                                 PromiseOf(options.spec, options.plan)) == "");
+        CheckSame(result, RunPlain(JobFor(options), DrainsOf(traces)));
+      }
+    }
+  }
+}
+
+TEST_CASE("model parallelism is plain SGD, also with replicas") {
+  for (const TestJob& plain : AllTestJobs()) {
+    const TestJob job = Scheduled(plain, "model_parallel", "stash", 1);
+    for (const std::vector<int>& replicas : kReplicas) {
+      CAPTURE(job.name, replicas);
+      const LocalPipeline::Options options =
+          job.Cut(static_cast<int>(replicas.size()), replicas);
+      const LocalPipeline::Result result = RunWell(options);
+      CheckSame(result, RunPlain(JobFor(options), DrainsOf(TracesOf(result))));
+    }
+  }
+}
+
+TEST_CASE(
+    "vertical sync and no stashing: a replay of the version log gives the same "
+    "bits, and the log keeps what the policy promises") {
+  for (TestJob job : AllTestJobs()) {
+    for (const char* weights : {"vertical_sync", "none"}) {
+      for (const int accumulate : {1, 2}) {
+        job.spec.mutable_batch()->set_accumulate(accumulate);
+        job = Scheduled(job, "1f1b", weights, 1);
+        for (const std::vector<int>& replicas : kReplicas) {
+          if (accumulate > 1 && replicas.size() > 2) continue;
+          CAPTURE(job.name, weights, accumulate, replicas);
+          const LocalPipeline::Options options =
+              job.Cut(static_cast<int>(replicas.size()), replicas);
+          const LocalPipeline::Result result = RunWell(options);
+          const std::vector<Trace> traces = TracesOf(result);
+          CHECK(FirstBrokenPromise(
+                    traces, PromiseOf(options.spec, options.plan)) == "");
+          CheckSame(result, RunReplay(JobFor(options), traces));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("two versions: a replay gives the same bits, one update late") {
+  for (TestJob job : AllTestJobs()) {
+    for (const int accumulate : {1, 2}) {
+      job.spec.mutable_batch()->set_accumulate(accumulate);
+      // The depth of the longest pipeline, and what every round divides.
+      job = Scheduled(job, "two_version", "two_version", 6);
+      for (const std::vector<int>& replicas : kReplicas) {
+        if (accumulate > 1 && replicas.size() > 2) continue;
+        CAPTURE(job.name, accumulate, replicas);
+        const LocalPipeline::Options options =
+            job.Cut(static_cast<int>(replicas.size()), replicas);
+        const LocalPipeline::Result result = RunWell(options);
+        const std::vector<Trace> traces = TracesOf(result);
+        CHECK(FirstBrokenPromise(traces,
+                                 PromiseOf(options.spec, options.plan)) == "");
+        CheckSame(result, RunReplay(JobFor(options), traces));
+      }
+    }
+  }
+}
+
 TEST_CASE("one unit in flight, or one stage: the pipeline is plain SGD") {
   for (TestJob job : AllTestJobs()) {
     for (const int stages : {1, 2, 4}) {
@@ -171,6 +247,25 @@ TEST_CASE("shares: a replay of the version log gives the same bits") {
         const LocalPipeline::Result result = RunWell(options);
         const std::vector<Trace> traces = TracesOf(result);
         CHECK(FirstBrokenPromise(traces) == "");
+        CheckSame(result, RunReplay(JobFor(options), traces));
+      }
+    }
+  }
+}
+
+TEST_CASE("shares: every policy replays to the same bits") {
+  for (const TestJob& plain : {MlpJob(), CnnBatchNormJob()}) {
+    for (const TestJob& job :
+         {Scheduled(plain, "1f1b", "vertical_sync", 1),
+          Scheduled(plain, "1f1b", "none", 1),
+          Scheduled(plain, "two_version", "two_version", 30)}) {
+      for (const std::vector<std::vector<int>>& shares : kShares) {
+        CAPTURE(job.name, job.spec.pipeline().weights(), shares);
+        const LocalPipeline::Options options = CutWithShares(job, shares);
+        const LocalPipeline::Result result = RunWell(options);
+        const std::vector<Trace> traces = TracesOf(result);
+        CHECK(FirstBrokenPromise(traces,
+                                 PromiseOf(options.spec, options.plan)) == "");
         CheckSame(result, RunReplay(JobFor(options), traces));
       }
     }

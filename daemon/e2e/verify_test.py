@@ -3,9 +3,18 @@ import harness
 from harness import JOBS, pipectl_json
 
 SPECS = ("mlp.yaml", "cnn_bn.yaml", "resnet_dropout.yaml")
+# Every pair of schedule and weights that can be run.
+PAIRS = (("gpipe", "flush"), ("model_parallel", "stash"),
+         ("two_version", "two_version"), ("1f1b", "vertical_sync"),
+         ("1f1b", "none"), ("flush", "flush"), ("1f1b", "stash"))
+SHAPES = (("--stages", 1), ("--stages", 2), ("--stages", 3), ("--stages", 4),
+          ("--replicas", "2,1"), ("--replicas", "1,2"), ("--replicas", "3,1"),
+          ("--replicas", "1,3"), ("--replicas", "1,2,1"),
+          ("--set", "pipeline.stages=[{replicas: 2, shares: [2, 1]}, {}]"),
+          ("--set", "pipeline.stages=[{}, {replicas: 2, shares: [1, 3]}]"))
 
 
-class Verify(harness.Case):
+class Case(harness.Case):
 
     def verify(self, spec, *arguments):
         code, verdict = pipectl_json("verify", JOBS / spec, *arguments)
@@ -15,6 +24,22 @@ class Verify(harness.Case):
             self.assertTrue(layer["bit_equal"], layer)
             self.assertEqual(layer["max_abs_difference"], 0)
         return verdict
+
+    def verify_pair(self, spec, schedule, weights, *arguments):
+        """Synchronous schedules must be plain SGD, whatever their logs say."""
+        with self.subTest(spec=spec, schedule=schedule, weights=weights,
+                          arguments=arguments):
+            verdict = self.verify(spec, "--schedule", schedule, "--weights",
+                                  weights, *arguments)
+            self.assertEqual((verdict["schedule"], verdict["weights"]),
+                             (schedule, weights))
+            if schedule in ("gpipe", "flush", "model_parallel"):
+                self.assertEqual(verdict["oracle"], "plain")
+            elif schedule == "two_version" or "1" not in map(str, arguments):
+                self.assertEqual(verdict["oracle"], "replay")
+
+
+class Verify(Case):
 
     def test_stashing_equals_the_replayed_version_log(self):
         for spec in SPECS:
@@ -78,14 +103,69 @@ class Verify(harness.Case):
                                 names.index("group2.block1.down"))
 
     def test_impossible_pairs_are_refused_with_the_reason(self):
-        for arguments in (("--schedule", "1f1b", "--weights", "flush"),
-                          ("--schedule", "flush", "--weights", "stash"),
-                          ("--schedule", "1f1b", "--microbatches", "4"),
-                          ("--schedule", "2f2b")):
+        for arguments, says in (
+                (("--schedule", "1f1b", "--weights", "flush"),
+                 "expected stash or vertical_sync or none"),
+                (("--schedule", "flush", "--weights", "stash"),
+                 "expected flush"),
+                (("--schedule", "gpipe", "--weights", "none"),
+                 "expected flush"),
+                (("--schedule", "two_version", "--weights", "stash"),
+                 "expected two_version"),
+                (("--schedule", "model_parallel", "--weights", "none"),
+                 "expected stash"),
+                (("--schedule", "1f1b", "--microbatches", "4"),
+                 "it takes whole minibatches"),
+                (("--schedule", "two_version", "--microbatches", "2",
+                  "--stages", "3"), "the depth of the pipeline"),
+                (("--schedule", "interleaved"),
+                 "run one of 1f1b, model_parallel, gpipe, flush"),
+                (("--schedule", "2f2b"), "known schedules: 1f1b")):
             with self.subTest(arguments=arguments):
                 code, error = pipectl_json("verify", JOBS / "mlp.yaml",
                                            *arguments)
                 self.assertEqual((code, error["kind"]), (3, "Error"))
+                self.assertIn(says, " ".join([error["message"]] + [
+                    p["expected"] for p in error["problems"]]))
+
+
+class Sample(Case):
+    """Each pair on each network once, on shapes that take turns."""
+
+    def test_pairs(self):
+        shape = 0
+        for schedule, weights in PAIRS[:5]:
+            for spec in SPECS:
+                shape = (shape + 3) % len(SHAPES)
+                self.verify_pair(spec, schedule, weights, *SHAPES[shape])
+
+    # An epoch has 30 steps, the last of 45 samples instead of 48: drains are
+    # passed, and units are of different size.
+    def test_over_the_end_of_an_epoch(self):
+        for schedule, weights in PAIRS[2:5]:
+            self.verify_pair("mlp.yaml", schedule, weights, "--replicas",
+                             "2,1", "--steps", 64)
+
+
+class Matrix(Case):
+    """Every pair on every network and shape: minutes, in tools/check --full."""
+
+    def test_matrix(self):
+        for schedule, weights in PAIRS:
+            for spec in SPECS:
+                for shape in SHAPES:
+                    self.verify_pair(spec, schedule, weights, *shape)
+
+    def test_over_the_end_of_an_epoch(self):
+        for schedule, weights in PAIRS:
+            for spec in SPECS:
+                self.verify_pair(spec, schedule, weights, "--replicas", "2,1",
+                                 "--steps", 64)
+
+    def test_accumulated(self):
+        for schedule, weights in PAIRS:
+            self.verify_pair("cnn_bn.yaml", schedule, weights, "--replicas",
+                             "1,2,1", "--set", "batch.accumulate=2")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ enum class BreakMode {
   kLabel,    // the loss sees the labels of another minibatch
   kScale,    // a gradient is divided by its samples twice
   kOrder,    // updates are made in another order
+  kNewest,   // a forward reads the newest weights, whatever the policy says
+  kStash,    // a backward reads those of its forward, whatever the policy says
 };
 
-// version, label, scale or order; empty is none. InvalidArgument lists the
-// known ones. Unimplemented: this is not a testing build.
+// version, label, scale, order, newest or stash; empty is none. InvalidArgument
+// lists the known ones. Unimplemented: this is not a testing build.
 absl::StatusOr<BreakMode> ParseBreakMode(const std::string& name);
 
 }  // namespace pipework

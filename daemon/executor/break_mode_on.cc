@@ -10,7 +10,10 @@ absl::StatusOr<BreakMode> ParseBreakMode(const std::string& name) {
   if (name == "label") return BreakMode::kLabel;
   if (name == "scale") return BreakMode::kScale;
   if (name == "order") return BreakMode::kOrder;
-  return Mismatch("break mode", "name", name, "version, label, scale or order");
+  if (name == "newest") return BreakMode::kNewest;
+  if (name == "stash") return BreakMode::kStash;
+  return Mismatch("break mode", "name", name,
+                  "version, label, scale, order, newest or stash");
 }
 
 }  // namespace pipework

@@ -459,7 +459,9 @@ absl::Status StageExecutor::Forward(const Action& action) {
   RETURN_IF_ERROR(FAILPOINT("executor.forward"));
   InFlight& flight = FlightOf(action);
   newest_forward_ = action.number;
-  flight.forward_version = action.version;
+  flight.forward_version = options_.break_mode == BreakMode::kNewest
+                               ? weights_.newest()
+                               : action.version;
   if (flight.samples > 0) {
     if (options_.seat.stage == StageId(0)) {
       const absl::Status status = ReadData(flight);
@@ -468,14 +470,14 @@ absl::Status StageExecutor::Forward(const Action& action) {
     const auto scope = metrics_.account().In(Bucket::kCompute);
     const absl::Time begin = MonotonicNow();
     ASSIGN_OR_RETURN(const TensorList* const weights,
-                     weights_.Get(action.version));
+                     weights_.Get(flight.forward_version));
     const absl::Status status = RunLayers(flight, *weights, /*training=*/true);
     if (!status.ok()) return InContext(action, status);
     metrics_.AddForward(MonotonicNow() - begin);
   }
   activations_.Recount(flight);
   log_.Append({'F', action.number, flight.minibatch.value(),
-               action.microbatch.value(), action.version.value(), -1});
+               action.microbatch.value(), flight.forward_version.value(), -1});
   if (--forwards_left_ == 0) metrics_.SetState(ExecutorState::kDrain);
   return absl::OkStatus();
 }
@@ -488,6 +490,10 @@ absl::Status StageExecutor::Backward(const Action& action) {
   const absl::Time begin = MonotonicNow();
   WeightVersion version = action.version;
   if (options_.break_mode == BreakMode::kVersion) version = weights_.newest();
+  if (options_.break_mode == BreakMode::kNewest ||
+      options_.break_mode == BreakMode::kStash) {
+    version = flight->forward_version;
+  }
   ASSIGN_OR_RETURN(const TensorList* const weights, weights_.Get(version));
 
   if (!gradients_fresh_) {
@@ -577,8 +583,11 @@ absl::Status StageExecutor::Update(const Action& action) {
   PIPE_CHECK(action.version.value() == read + 1);
   // The buffers that are read stay the newest version's until the commit.
   const TensorList& old = weights_.newest_weights();
-  absl::StatusOr<TensorList*> fresh =
-      weights_.BeginUpdate(policy_->OldestStillAskedFor(flight));
+  WeightVersion oldest = policy_->OldestStillAskedFor(flight);
+  if (options_.break_mode == BreakMode::kStash) {
+    oldest = std::min(oldest, flight.OldestForwardRead());
+  }
+  absl::StatusOr<TensorList*> fresh = weights_.BeginUpdate(oldest);
   if (!fresh.ok()) return InContext(action, fresh.status());
   absl::Status status;
   if (options_.break_mode == BreakMode::kOrder) {

@@ -511,6 +511,64 @@ TEST_CASE("trace: what stashing promises is asked of every log") {
         "it");
 }
 
+TEST_CASE("trace: what vertical sync promises is asked of every log") {
+  // Two stages of one and two replicas; stage 1 makes an update of two units.
+  Promise promise;
+  promise.weights = "vertical_sync";
+  promise.rounds = {1, 2};
+  Trace entry, end;
+  end.stage = 1;
+  entry.records = {{'F', 0, 0, 0, -1}, {'F', 1, 1, 0, -1}, {'B', 0, 0, 0, -1},
+                   {'U', 0, 0, 0, 1},  {'B', 1, 1, 0, -1}, {'U', 1, 1, 1, 2},
+                   {'F', 2, 2, 2, -1}, {'B', 2, 2, 2, -1}, {'D', 0, 0, 2, -1}};
+  end.records = {{'F', 0, 0, 0, -1}, {'B', 0, 0, 0, -1}, {'U', 0, 0, 0, 1},
+                 {'U', 1, 1, 1, 2},  {'F', 2, 2, 1, -1}, {'B', 2, 2, 1, -1},
+                 {'D', 0, 0, 2, -1}};
+  CHECK(FirstBrokenPromise({entry, end}, promise) == "");
+  // Entered after two updates of stage 0: one of stage 1, not its newest.
+  end.records[4].version_read = end.records[5].version_read = 2;
+  CHECK(FirstBrokenPromise({entry, end}, promise) ==
+        "stage 1 replica 0: version that the forward of unit 2 read is 2, "
+        "expected 1");
+}
+
+TEST_CASE("trace: what no stashing promises is asked of every log") {
+  Promise promise;
+  promise.weights = "none";
+  Trace trace;
+  trace.records = {{'F', 0, 0, 0, -1}, {'F', 1, 1, 0, -1}, {'B', 0, 0, 0, -1},
+                   {'U', 0, 0, 0, 1},  {'B', 1, 1, 1, -1}, {'D', 0, 0, 1, -1}};
+  CHECK(FirstBrokenPromise({trace}, promise) == "");
+  trace.records[4].version_read = 0;
+  CHECK(FirstBrokenPromise({trace}, promise) ==
+        "stage 0 replica 0: version that the backward of unit 1 read is 0, "
+        "expected 1, the newest");
+}
+
+TEST_CASE("trace: what two versions promise is asked of every log") {
+  Promise promise;
+  promise.weights = "two_version";
+  // Two microbatches a minibatch, three minibatches, a drain, and two more: the
+  // first two of each run read what was newest at its start.
+  Trace trace;
+  int64_t newest = 0;
+  for (const auto& [minibatch, read] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 0}, {1, 0}, {2, 1}, {3, 3}, {4, 3}}) {
+    for (const int64_t unit : {2 * minibatch, 2 * minibatch + 1}) {
+      trace.records.push_back({'F', unit, minibatch, read, -1});
+      trace.records.push_back({'B', unit, minibatch, read, -1});
+    }
+    trace.records.push_back({'U', newest, minibatch, newest, newest + 1});
+    ++newest;
+    if (minibatch == 2) trace.records.push_back({'D', 0, 3, newest, -1});
+  }
+  CHECK(FirstBrokenPromise({trace}, promise) == "");
+  trace.records[5].version_read = trace.records[6].version_read = 1;
+  CHECK(FirstBrokenPromise({trace}, promise) ==
+        "stage 0 replica 0: version that the forward of unit 2 read is 1, "
+        "expected 0");
+}
+
 TEST_CASE("trace: drains are found among the replicas of a stage") {
   Trace even, odd;
   odd.replica = 1;

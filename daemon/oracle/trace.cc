@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
@@ -121,6 +122,22 @@ absl::StatusOr<std::vector<Trace>> ReadTraces(
     }
   }
   return traces;
+}
+
+Promise PromiseOf(const v1::JobSpec& spec, const v1::Plan& plan) {
+  Promise promise;
+  promise.weights = plan.weights();
+  promise.accumulate = std::max<int64_t>(1, spec.batch().accumulate());
+  for (const v1::PlanStage& stage : plan.stages()) {
+    int64_t round = 0;
+    int64_t common = 0;
+    for (const int share : stage.shares()) {
+      round += share;
+      common = std::gcd(common, int64_t{share});
+    }
+    promise.rounds.push_back(common > 0 ? round / common : stage.replicas());
+  }
+  return promise;
 }
 
 std::string FirstBrokenPromise(const std::vector<Trace>& traces,

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 
 namespace pipework {
@@ -43,6 +44,9 @@ struct Promise {
   // By stage: units of one round of its replicas. Empty: not asked for.
   std::vector<int64_t> rounds;
 };
+
+// What a job that ran promises.
+Promise PromiseOf(const v1::JobSpec& spec, const v1::Plan& plan);
 
 // What the policy promises, asked of each trace by itself. Of all: an update
 // reads the newest version and writes the next; nothing is in flight at a

@@ -1,7 +1,6 @@
 #include "daemon/oracle/verify.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,24 +30,6 @@ bool IsPlain(const v1::OracleRequest& request) {
   if (plan.weights() == "vertical_sync") return false;
   return plan.schedule() == "model_parallel" || plan.in_flight() == 1 ||
          request.spec().pipeline().in_flight() == "1";
-}
-
-Promise PromiseOf(const v1::OracleRequest& request) {
-  const v1::Plan& plan = request.plan();
-  Promise promise;
-  promise.weights = plan.weights();
-  promise.accumulate =
-      std::max<int64_t>(1, request.spec().batch().accumulate());
-  for (const v1::PlanStage& stage : plan.stages()) {
-    int64_t round = 0;
-    int64_t common = 0;
-    for (const int share : stage.shares()) {
-      round += share;
-      common = std::gcd(common, int64_t{share});
-    }
-    promise.rounds.push_back(common > 0 ? round / common : stage.replicas());
-  }
-  return promise;
 }
 
 absl::Status CheckCheckpoint(const v1::OracleRequest& request,
@@ -147,7 +128,8 @@ absl::StatusOr<v1::Verification> RunOracle(const v1::OracleRequest& request) {
     out.set_max_loss_difference(LargestDifference(
         result.losses, {request.losses().begin(), request.losses().end()}));
   }
-  const std::string broken = FirstBrokenPromise(traces, PromiseOf(request));
+  const std::string broken =
+      FirstBrokenPromise(traces, PromiseOf(request.spec(), request.plan()));
   if (!broken.empty()) {
     out.set_equal(false);
     out.set_first_difference(broken);

@@ -8,11 +8,11 @@
 
 namespace pipework {
 
-// Runs the job again from its spec, serially: plain where its schedule is a
-// flush, or one stage, or one unit in flight; else by replaying the operation
-// logs. Then compares every tensor of the checkpoint. A pair that disagrees is
-// an answer, not an error; so are logs in which a unit did not read the
-// versions that weight stashing promises.
+// Runs the job again from its spec, serially: plain where its schedule is
+// synchronous, or one stage, or one unit in flight; else by replaying the
+// operation logs. Then compares every tensor of the checkpoint. A pair that
+// disagrees is an answer, not an error; so are logs in which a unit did not
+// read the versions that its weight policy promises.
 // NotFound: data, checkpoint or logs are missing. FailedPrecondition: the
 // checkpoint is of another step or graph, or the logs contradict each other.
 absl::StatusOr<v1::Verification> RunOracle(const v1::OracleRequest& request);

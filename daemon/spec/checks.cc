@@ -414,7 +414,7 @@ class Checker {
     const absl::Status runnable = CheckRunnable({pipeline.schedule(), ""});
     if (!runnable.ok()) {
       Add("pipeline.schedule", Quoted(pipeline.schedule()),
-          "a schedule that executors run", std::string(runnable.message()));
+          "a schedule that can be run", std::string(runnable.message()));
     }
     CheckMicrobatches(TakesMicrobatches(pipeline.schedule()));
     CheckRecipeNumbers();
@@ -431,6 +431,13 @@ class Checker {
       shape.replicas.clear();
       for (const v1::StageSpec& stage : pipeline.stages()) {
         shape.replicas.push_back(std::clamp(stage.replicas(), 1, 4096));
+        // Shares that make no sense have a problem of their own.
+        const bool good =
+            stage.shares_size() == stage.replicas() &&
+            std::all_of(stage.shares().begin(), stage.shares().end(),
+                        [](int n) { return n > 0 && n <= kMostShares; });
+        shape.shares.push_back(good ? NormalShares(stage.shares())
+                                    : std::vector<int>());
       }
     }
     int in_flight = 0;
@@ -453,10 +460,16 @@ class Checker {
     const absl::Status status =
         CheckNumbers({pipeline.schedule(), ""}, shape, segment);
     if (status.ok()) return;
+    const absl::string_view text = status.message();
+    const std::string field =
+        absl::StrContains(text, ": microbatches")   ? "batch.microbatches"
+        : absl::StrContains(text, ": in_flight is") ? "pipeline.in_flight"
+                                                    : "pipeline.schedule";
+    if (Skip(field)) return;
     Problems told;
-    told.AddStatus("pipeline.schedule", status);
+    told.AddStatus(field, status);
     const v1::Problem& problem = told.list()[0];
-    Add("pipeline.schedule", problem.got(), problem.expected(), problem.hint());
+    Add(field, problem.got(), problem.expected(), problem.hint());
   }
 
   // `takes`: the schedule takes microbatches.

@@ -427,6 +427,53 @@ TEST_CASE("spec: minibatch = microbatch x microbatches x replicas") {
             .problems.empty());
 }
 
+// The replicas of a stage take turns within the microbatches of an update, and
+// two versions are enough for no fewer of them than the pipeline is deep.
+TEST_CASE("spec: what a schedule asks of microbatches, replicas and depth") {
+  const auto with = [](const std::string& pipeline,
+                       const std::string& microbatches = "1",
+                       const std::string& accumulate = "1") {
+    return Parse(kGood, {"pipeline=" + pipeline, "batch.minibatch=24",
+                         "batch.microbatches=" + microbatches,
+                         "batch.accumulate=" + accumulate});
+  };
+  const std::string two = "{schedule: two_version, stages: 3}";
+  CHECK(with(two, "3").problems.empty());
+  CHECK(with(two, "3").spec.pipeline().weights() == "two_version");
+  CHECK_THAT(OneProblem(with(two, "2")),
+             Contains("batch.microbatches: 2 / 3 or more, the depth of the "
+                      "pipeline / use more microbatches, or fewer stages"));
+  CHECK(with(two, "2", "2").problems.empty());
+  // Each replica of the first stage has microbatches of its own.
+  const auto stages = [&](const std::string& list,
+                          const std::string& microbatches) {
+    return with("{schedule: two_version, stages: " + list + "}", microbatches);
+  };
+  CHECK(stages("[{replicas: 2}, {replicas: 2}]", "2").problems.empty());
+  CHECK(stages("[{replicas: 2}, {}]", "2").problems.empty());
+  CHECK_THAT(
+      OneProblem(stages("[{}, {replicas: 3}]", "4")),
+      Contains("batch.microbatches: 4 / a multiple of 3, the replicas of "
+               "stage 1"));
+  CHECK_THAT(OneProblem(stages("[{}, {replicas: 2, shares: [2, 1]}]", "4")),
+             Contains("batch.microbatches: 4 / a multiple of 3"));
+  CHECK(stages("[{}, {replicas: 2, shares: [2, 1]}]", "6").problems.empty());
+  CHECK_THAT(OneProblem(with("{schedule: model_parallel, in_flight: 3}")),
+             Contains("pipeline.in_flight: 3 / 1 / 1f1b takes any number"));
+  CHECK_THAT(OneProblem(with("{schedule: gpipe, weights: stash}", "4")),
+             Contains("pipeline.weights: \"stash\" / flush with schedule gpipe "
+                      "/ it updates only while nothing is in flight"));
+  for (const char* drawn : {"interleaved", "zb_h1", "zb_h2"}) {
+    CAPTURE(drawn);
+    CHECK_THAT(OneProblem(with(std::string("{schedule: ") + drawn + "}", "4")),
+               Contains(std::string("pipeline.schedule: \"") + drawn +
+                        "\" / a schedule that can be run / ") &&
+                   Contains("cannot be run yet") &&
+                   Contains("run one of 1f1b, model_parallel, gpipe, flush, "
+                            "two_version"));
+  }
+}
+
 TEST_CASE("spec: shares are one for each replica, positive and few") {
   const auto stages = [](const std::string& first) {
     return Parse(kGood, {"pipeline.stages=[{layers: flatten..relu1, " + first +

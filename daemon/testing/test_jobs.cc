@@ -102,11 +102,16 @@ std::vector<TestJob> AllTestJobs() {
   return {MlpJob(), CnnBatchNormJob(), ResidualDropoutJob()};
 }
 
-TestJob Flushing(TestJob job, int microbatches) {
-  job.spec.mutable_pipeline()->set_schedule("flush");
-  job.spec.mutable_pipeline()->set_weights("flush");
+TestJob Scheduled(TestJob job, const std::string& schedule,
+                  const std::string& weights, int microbatches) {
+  job.spec.mutable_pipeline()->set_schedule(schedule);
+  job.spec.mutable_pipeline()->set_weights(weights);
   job.spec.mutable_batch()->set_microbatches(microbatches);
   return job;
+}
+
+TestJob Flushing(TestJob job, int microbatches) {
+  return Scheduled(std::move(job), "flush", "flush", microbatches);
 }
 
 void SetShares(v1::Plan* plan, int stage, const std::vector<int>& shares) {

@@ -35,6 +35,11 @@ TestJob CnnBatchNormJob();
 TestJob ResidualDropoutJob();
 std::vector<TestJob> AllTestJobs();
 
+// The job under another schedule and weight policy; `microbatches` of each
+// replica of the first stage, 1 where the schedule takes whole minibatches.
+TestJob Scheduled(TestJob job, const std::string& schedule,
+                  const std::string& weights, int microbatches);
+
 // The job under schedule flush with so many microbatches in a minibatch (of
 // each replica of the first stage).
 TestJob Flushing(TestJob job, int microbatches);

@@ -25,6 +25,8 @@ struct Level {
 struct Holds {
   int versions = 1;
   int activations = 1;
+  // An activation set is this part of what a layer's profile says.
+  int parts = 1;
 };
 // Of a stage with `replicas`, `before` workers before it and `workers` in all.
 using HoldsFn = std::function<Holds(int workers, int before, int replicas)>;

@@ -42,6 +42,9 @@ std::vector<SeatRequest> Requests(const Workload& work, const DevicePool& pool,
                                   const std::vector<StageCut>& cuts,
                                   const Pins& pins) {
   std::vector<SeatRequest> requests;
+  const int units = work.UnitsOf(
+      RoundUnits(cuts[0].replicas,
+                 pins.shares.empty() ? std::vector<int>() : pins.shares[0]));
   for (size_t s = 0; s < cuts.size(); ++s) {
     SeatRequest request;
     request.seconds =
@@ -56,8 +59,8 @@ std::vector<SeatRequest> Requests(const Workload& work, const DevicePool& pool,
     }
     if (!pins.devices.empty()) request.pinned = pins.devices[s];
     if (s > 0) {
-      const double bytes = work.CutBytes(cuts[s].first - 1) / work.microbatches;
-      const double messages = 2.0 * work.microbatches;
+      const double bytes = work.CutBytes(cuts[s].first - 1) / units;
+      const double messages = 2.0 * units;
       request.near_seconds = messages * MessageWork(pool.within_node, bytes);
       request.apart_seconds = messages * MessageWork(pool.between_nodes, bytes);
     }

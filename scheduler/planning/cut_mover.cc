@@ -112,7 +112,7 @@ class CutMover {
   double CutWork(const std::vector<StageCut>& cuts, size_t s) const {
     std::vector<int> ends = seats_[s];
     ends.insert(ends.end(), seats_[s + 1].begin(), seats_[s + 1].end());
-    const int units = work_.microbatches;
+    const int units = work_.UnitsOf(cuts[0].replicas);
     return 2 * units *
            MessageWork(pool_.LinkOf(ends),
                        work_.CutBytes(cuts[s].last) / units);

@@ -55,6 +55,10 @@ absl::StatusOr<Candidate> WithBestDepth(const Candidate& candidate) {
   absl::Status first_error;
   for (const int depth : DepthsToTry(candidate)) {
     absl::StatusOr<Candidate> at = AtDepth(candidate, depth);
+    if (absl::IsInvalidArgument(at.status())) {
+      first_error.Update(at.status());
+      continue;
+    }
     RETURN_IF_ERROR(at.status());
     const absl::Status fits = CheckMemory(*at->planner, at->layout);
     if (!fits.ok()) {
@@ -78,6 +82,8 @@ absl::StatusOr<std::vector<v1::Depth>> DepthsOf(const Candidate& candidate) {
   for (const int depth : tried) {
     absl::StatusOr<Candidate> at =
         depth == own ? candidate : AtDepth(candidate, depth);
+    // Some schedules fix what is in flight, or ask for microbatches for it.
+    if (absl::IsInvalidArgument(at.status())) continue;
     RETURN_IF_ERROR(at.status());
     const v1::Plan plan = ToPlan(*at);
     v1::Depth out;

@@ -27,7 +27,8 @@ StageMemory MemoryOf(const ChainProfile& chain, int first, int last,
                      : optimizer.momentum() != 0.0 ? 2
                                                    : 1;
   memory.stash_bytes = (holds.versions - 1) * memory.weight_bytes;
-  memory.activation_bytes = holds.activations * kept;
+  memory.activation_bytes =
+      (holds.activations * kept + holds.parts - 1) / holds.parts;
   memory.optimizer_bytes = copies * memory.weight_bytes;
   return memory;
 }
@@ -41,9 +42,11 @@ Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage) {
       FindSchedule(work.recipe.schedule);
   PIPE_CHECK(schedule.ok());
   Segment segment;
-  segment.microbatches = work.microbatches;
+  const int round = shape.round(StageId{0});
+  segment.microbatches = work.UnitsOf(round);
   segment.accumulate = work.accumulate;
   holds.activations = (*schedule)->in_flight(shape, segment, stage);
+  holds.parts = work.PartsOf(round);
   return holds;
 }
 
@@ -52,16 +55,22 @@ HoldsFn HoldsFor(const Workload& work) {
     const bool vertical = work.recipe.weights == "vertical_sync";
     const int behind = workers - before - replicas;
     // Any pipeline with these three numbers holds the same under NOAM, and with
-    // one in flight.
+    // one in flight. But microbatches are largest where the first stage has one
+    // replica.
     PipelineShape shape;
     shape.in_flight = work.in_flight == 1 ? 1 : 0;
-    if (before > 0) shape.replicas.push_back(before);
+    const int first_of_before = work.unit_is_microbatch ? 1 : before;
+    if (before > 0) shape.replicas.push_back(first_of_before);
+    if (before > first_of_before) {
+      shape.replicas.push_back(before - first_of_before);
+    }
+    StageId stage{shape.stages()};
     shape.replicas.push_back(replicas);
     if (behind > 0) shape.replicas.push_back(behind);
-    StageId stage{before > 0 ? 1 : 0};
     // Or, where all stages have as many replicas, there is only one such.
     const auto schedule = FindSchedule(work.recipe.schedule);
-    if (schedule.ok() && (*schedule)->equal_replicas) {
+    const bool equal = schedule.ok() && (*schedule)->equal_replicas;
+    if (equal) {
       shape.replicas.assign(std::max(1, workers / replicas), replicas);
       stage = StageId{std::min(before / replicas, shape.stages() - 1)};
     }
@@ -77,7 +86,7 @@ HoldsFn HoldsFor(const Workload& work) {
     if (work.in_flight <= 1) return holds;
     // Deeper than NOAM: no more than all units that the first stage admits,
     // and it has no more replicas than there are workers before this one.
-    const int first = before > 0 ? before : replicas;
+    const int first = before > 0 && !equal ? first_of_before : replicas;
     const int deepest = work.in_flight * first / replicas + 1;
     if (behind > 0) holds.activations = std::max(holds.activations, deepest);
     if (vertical) {

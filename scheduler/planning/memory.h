@@ -30,13 +30,12 @@ struct StageMemory {
 StageMemory MemoryOf(const ChainProfile& chain, int first, int last,
                      const Holds& holds, const v1::OptimizerSpec& optimizer);
 
-// What the job's weight policy holds on a stage with `before` workers before
-// it; `shape_in_flight` as in PipelineShape, for a first stage of `first`
-// replicas.
+// What the job's schedule and weight policy hold on a stage of `shape`.
 Holds HoldsOf(const Workload& work, const PipelineShape& shape, StageId stage);
 
 // The same for the partitioner, which does not know the other stages yet. With
-// a pinned in-flight limit it may say more than is held, never less.
+// a pinned in-flight limit, or microbatches and a replicated first stage, it
+// may say more than is held, never less.
 HoldsFn HoldsFor(const Workload& work);
 
 // "18.2 GiB", "512 B".

@@ -154,6 +154,50 @@ TEST_CASE(
   CHECK(plan->microbatches() == 8);
 }
 
+// Once refused, since the depths to compare with are not for this schedule.
+TEST_CASE("planning: model parallelism plans with the one depth that it has") {
+  v1::JobSpec spec = SpecOf(4);
+  spec.mutable_pipeline()->set_schedule("model_parallel");
+  const auto plan = PlanOf(spec, List(4, 3), Cluster(2, 2));
+  REQUIRE(plan.ok());
+  CHECK(plan->predicted_step_ms() == Approx(12000));
+  CHECK(plan->in_flight() == 1);
+  REQUIRE(plan->depths_size() == 1);
+  CHECK(plan->depths(0).in_flight() == 1);
+}
+
+// minibatch = microbatch x microbatches x replicas of the first stage, as the
+// executors count: here two chains side by side, of two stages.
+TEST_CASE("planning: each first replica has microbatches of its own") {
+  v1::JobSpec spec = SpecOf();
+  spec.mutable_pipeline()->set_schedule("flush");
+  spec.mutable_batch()->set_minibatch(64);
+  spec.mutable_batch()->set_microbatches(4);
+  for (int s = 0; s < 2; ++s) {
+    spec.mutable_pipeline()->add_stages()->set_replicas(2);
+  }
+  // 8 units of 8 samples as profiled, 4 in each chain: (4 + 1) (F + B).
+  const auto flush = PlanOf(spec, List(2, 3), Cluster(2, 2));
+  REQUIRE(flush.ok());
+  CHECK(flush->predicted_step_ms() == Approx(15000));
+  CHECK(flush->microbatches() == 4);
+  CHECK(flush->stages(0).forward_seconds() == Approx(1));
+  CHECK(flush->stages(0).backward_seconds() == Approx(2));
+
+  // 4 units are as deep as the pipeline: two first replicas, two in flight on
+  // each. Of 16 samples, so twice as long; nothing is idle.
+  spec.mutable_pipeline()->set_schedule("two_version");
+  spec.mutable_batch()->set_microbatches(2);
+  const auto two = PlanOf(spec, List(2, 3), Cluster(2, 2));
+  REQUIRE(two.ok());
+  CHECK(two->predicted_step_ms() == Approx(12000));
+  CHECK(two->stages(0).versions() == 2);
+  spec.mutable_batch()->set_microbatches(1);
+  CHECK(std::string(PlanOf(spec, List(2, 3), Cluster(2, 2)).status().message())
+            .find("microbatches is 2, expected 4 or more, the depth of the "
+                  "pipeline") != std::string::npos);
+}
+
 TEST_CASE(
     "planning: the paper's model gives the paper's partition over levels") {
   const v1::Graph graph = ChainGraph(5);

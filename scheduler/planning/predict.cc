@@ -82,7 +82,8 @@ void AddMessages(const Workload& work, const DevicePool& pool,
       std::all_of(pool.groups.begin(), pool.groups.end(),
                   [](const CoreGroup& group) { return group.copies; });
   const std::vector<StageEdge> edges = EdgesOf(shape);
-  const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
+  std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
+  for (int64_t& each : bytes) each /= work.PartsOf(shape.round(StageId{0}));
   for (size_t e = 0; e < edges.size(); ++e) {
     times->network.forward_bytes.push_back(static_cast<double>(bytes[e]));
     times->network.backward_bytes.push_back(
@@ -115,6 +116,7 @@ ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
                     const Layout& layout, const PipelineShape& shape) {
   ActionTimes times;
   times.action_seconds = work.action_seconds;
+  const int parts = work.PartsOf(shape.round(StageId{0}));
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     const StageCut& cut = layout.cuts[s];
     double forward = 0;
@@ -128,8 +130,8 @@ ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
       update += cost.update_seconds;
       weights += cost.parameter_bytes;
     }
-    times.forward_seconds.push_back(forward);
-    times.backward_seconds.push_back(backward);
+    times.forward_seconds.push_back(forward / parts);
+    times.backward_seconds.push_back(backward / parts);
     times.update_seconds.push_back(update);
     times.all_reduce_seconds.push_back(
         RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])));
@@ -188,7 +190,8 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
                    IsSynchronous(work.recipe.schedule), work.accumulate);
   Segment segment;
   segment.minibatches = window.minibatches;
-  segment.microbatches = work.unit_is_microbatch ? work.microbatches : 1;
+  segment.microbatches =
+      work.unit_is_microbatch ? work.UnitsOf(shape.round(StageId{0})) : 1;
   segment.accumulate = work.accumulate;
   ASSIGN_OR_RETURN(const Program program, Compile(work.recipe, shape, segment));
   ASSIGN_OR_RETURN(const Timeline timeline,

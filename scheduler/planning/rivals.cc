@@ -104,7 +104,8 @@ class Comparison {
   }
 
   // Layers with much to compute and few weights in front, replicated; the rest
-  // split behind. One minibatch at a time, a microbatch for each front replica.
+  // split behind. One minibatch at a time, one microbatch of each front
+  // replica.
   void AddHybrid() {
     const std::vector<StageCut> cuts = BestHybrid();
     if (cuts.empty()) return;
@@ -112,14 +113,14 @@ class Comparison {
     Add("hybrid",
         absl::StrCat("front on ", front, ", ",
                      StagesText(static_cast<int>(cuts.size()) - 1), " behind"),
-        HybridRequest(front),
+        HybridRequest(),
         [&cuts](const Planner& planner) { return Judge(planner, cuts); });
   }
 
-  WorkloadRequest HybridRequest(int front) const {
+  WorkloadRequest HybridRequest() const {
     WorkloadRequest request = request_;
     request.recipe = {"flush", "flush"};
-    request.microbatches = front;
+    request.microbatches = 1;
     request.in_flight = 1;
     return request;
   }
@@ -132,7 +133,7 @@ class Comparison {
          std::set<int>{devices_ - 1, devices_ - 2, devices_ / 2}) {
       const int behind = std::min({devices_ - front, layers_ - 1, 4});
       if (front < 2 || behind < 1 || front > request_.minibatch) continue;
-      const absl::StatusOr<Workload> work = workload_(HybridRequest(front));
+      const absl::StatusOr<Workload> work = workload_(HybridRequest());
       if (!work.ok()) continue;
       const Planner planner = {*work, planner_.pool, planner_.optimizer,
                                planner_.model, planner_.data_nodes};

@@ -122,8 +122,9 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
     for (const int share : candidate.layout.shares[s]) out->add_shares(share);
   }
   const double scale = work.ScaleOf(cut.first, cut.last, seats[0]);
-  out->set_forward_seconds(forward * scale);
-  out->set_backward_seconds((backward + update) * scale);
+  const int parts = work.PartsOf(shape.round(StageId{0}));
+  out->set_forward_seconds(forward / parts * scale);
+  out->set_backward_seconds((backward / parts + update) * scale);
   out->set_update_seconds(update * scale);
   out->set_all_reduce_seconds(
       RingSeconds(weights, cut.replicas, planner.pool.LinkOf(seats)));
@@ -213,7 +214,8 @@ v1::Plan ToPlan(const Candidate& candidate) {
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     AddStage(candidate, shape, s, &plan);
     plan.mutable_stages(static_cast<int>(s))->set_seconds(seconds[s]);
-    plan.mutable_stages(static_cast<int>(s))->set_output_bytes(sent[s]);
+    plan.mutable_stages(static_cast<int>(s))
+        ->set_output_bytes(sent[s] / work.PartsOf(shape.round(StageId{0})));
   }
   for (v1::LinkLoad& load : LinkLoads(candidate)) {
     *plan.add_links() = std::move(load);

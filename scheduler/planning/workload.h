@@ -26,12 +26,13 @@ struct Pace {
 
 struct Workload {
   const v1::Graph* graph = nullptr;
-  ChainProfile chain;     // for one unit
-  double unit_scale = 1;  // samples of a unit over those of the profile
+  // For one unit, where the first stage runs one in a round.
+  ChainProfile chain;
+  double unit_scale = 1;  // its samples over those of the profile
   double action_seconds = 0;
   Recipe recipe;
   bool unit_is_microbatch = false;
-  int microbatches = 1;
+  int microbatches = 1;  // for each unit of a round of the first stage
   int accumulate = 1;
   int64_t minibatch_samples = 1;
   int in_flight = 0;  // 0: NOAM
@@ -41,6 +42,13 @@ struct Workload {
   std::vector<int> pace_of;
 
   bool mixed() const { return paces.size() > 1; }
+
+  // Parts that a unit of `chain` is split in for a first stage that runs
+  // `round` units in a round: each of its pipelines has microbatches of its
+  // own. 1 where units are minibatches.
+  int PartsOf(int round) const { return unit_is_microbatch ? round : 1; }
+  // Units of a minibatch then.
+  int UnitsOf(int round) const { return microbatches * PartsOf(round); }
 
   // Computing per minibatch of one layer, on one replica at full speed.
   double LayerSeconds(int layer) const;
@@ -106,7 +114,8 @@ PipelineShape ShapeOfLayout(const Workload& work, const Layout& layout);
 double StageComputeSeconds(const Workload& work, const Layout& layout,
                            size_t stage);
 
-// Bytes over each edge of EdgesOf(ShapeOfCuts(...)), forward, of one unit.
+// Bytes over each edge of EdgesOf(ShapeOfCuts(...)), forward, of one unit of
+// the workload's chain.
 std::vector<int64_t> EdgeBytes(const Workload& work,
                                const std::vector<StageCut>& cuts);
 

@@ -27,9 +27,12 @@ absl::Status CheckTwoVersion(const PipelineShape& shape,
   const int64_t got = int64_t{segment.microbatches} * segment.accumulate;
   constexpr absl::string_view kWho = "schedule \"two_version\"";
   if (got < most) {
-    return Mismatch(kWho, "microbatches of an update", absl::StrCat(got),
-                    absl::StrCat(most, " or more, the depth of the pipeline"),
-                    "use more microbatches, or fewer stages");
+    return Mismatch(
+        kWho,
+        segment.accumulate == 1 ? "microbatches" : "microbatches of an update",
+        absl::StrCat(got),
+        absl::StrCat(most, " or more, the depth of the pipeline"),
+        "use more microbatches, or fewer stages");
   }
   // Replicas take turns within each minibatch: where the last round is not
   // full, the order of one stage can wait for that of the next for ever.

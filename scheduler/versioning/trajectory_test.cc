@@ -156,7 +156,7 @@ TEST_CASE("two_version: fewer microbatches than stages are refused") {
   CHECK(Compile({"two_version", ""}, four, SegmentOf(3, 4)).ok());
   CHECK(
       Compile({"two_version", ""}, four, SegmentOf(3, 3)).status().message() ==
-      "schedule \"two_version\": microbatches of an update is 3, expected 4 "
+      "schedule \"two_version\": microbatches is 3, expected 4 "
       "or more, the depth of the pipeline; use more microbatches, or fewer "
       "stages");
   CHECK(Compile({"two_version", ""}, four, SegmentOf(4, 2, 2)).ok());
