@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
+#include <utility>
 
 #include "partitioner/algorithms/brute_force.h"
+#include "partitioner/algorithms/lattice.h"
 #include "partitioner/algorithms/pipedream_dp.h"
 
 namespace pipework {
@@ -171,6 +174,71 @@ TEST_CASE("fixed_stages: no stage is empty where layers cost nothing") {
       next = stage.last + 1;
     }
     CHECK(next == layers);
+  }
+}
+
+// Seconds by the recurrence in fixed_stages.cc, cell by cell.
+double PlainSeconds(const PartitionInput& input) {
+  const Lattice lattice(input);
+  const int N = lattice.size();
+  const int M = input.workers();
+  const Link& link = input.levels[0].link;
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> last(N + 1,
+                                        std::vector<double>(M + 1, infinity));
+  for (int m = 0; m <= (input.fewer_workers ? M : 0); ++m) last[0][m] = 0;
+  for (int k = 1; k <= input.stages; ++k) {
+    std::vector<std::vector<double>> next(N + 1,
+                                          std::vector<double>(M + 1, infinity));
+    for (int j = 1; j <= N; ++j) {
+      for (const int s : lattice.Inside(j)) {
+        const double cut =
+            s > 0 ? input.cost_model->CutSeconds(lattice.CutBytes(s), link) : 0;
+        for (int m = 1; m <= M; ++m) {
+          if (!input.replicas.empty() && input.replicas[k - 1] != m) continue;
+          const double t =
+              input.cost_model->StageSeconds(lattice.Load(s, j), m, link);
+          for (int left = 0; left + m <= M; ++left) {
+            if (last[s][left] == infinity) continue;
+            if (input.fits && !input.fits(s, j - 1, left, m)) continue;
+            next[j][left + m] =
+                std::min(next[j][left + m], std::max({last[s][left], cut, t}));
+          }
+        }
+      }
+    }
+    last = std::move(next);
+  }
+  return last[N][M];
+}
+
+TEST_CASE("fixed_stages: many stages on many workers equal the recurrence") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+      const int layers = 8 + seed % 13;
+      const int workers = 8 + seed * 5 % 29;
+      PartitionInput input =
+          testing::RandomInput(seed, layers, workers, *FindCostModel(name));
+      input.stages = 1 + seed * 3 % 8;
+      if (seed % 6 == 0) input.layer_seconds.assign(layers, 0);
+      if (seed % 4 == 1) {
+        input.layer_seconds[layers / 2] = 300;  // bounds all others
+      }
+      input.fewer_workers = seed % 5 == 2;
+      if (seed % 3 == 1) input.fits = testing::RandomFits(seed);
+      if (seed % 7 == 3) {
+        input.replicas.assign(input.stages, 1);
+        input.replicas[seed % input.stages] += workers - input.stages;
+      }
+      CAPTURE(name, seed, layers, workers, input.stages);
+      const double plain = PlainSeconds(input);
+      const absl::StatusOr<Partition> partition = FixedStages(input);
+      REQUIRE(partition.ok() == (plain < 1e300));
+      if (!partition.ok()) continue;
+      CHECK(partition->seconds == Approx(plain).epsilon(1e-11));
+      CHECK(partition->seconds ==
+            Approx(testing::SecondsOf(input, partition->stages)));
+    }
   }
 }
 

@@ -16,6 +16,10 @@ int PartitionInput::workers() const {
 
 namespace {
 
+// Sums and products of so much stay finite.
+constexpr double kMostCost = 1e100;
+constexpr double kMostWorkers = 1 << 20;
+
 absl::Status CheckPredecessors(const std::vector<int>& inside, int state) {
   int last = -1;
   for (const int other : inside) {
@@ -50,18 +54,36 @@ absl::Status CheckPartitionInput(const PartitionInput& input) {
   }
   for (size_t l = 0; l < layers; ++l) {
     for (const double value : {seconds[l], weights[l], input.cut_bytes[l]}) {
-      if (!std::isfinite(value) || value < 0) {
+      if (!(value >= 0 && value <= kMostCost)) {
         return Mismatch("partitioner", absl::StrCat("a cost of layer ", l),
-                        absl::StrCat(value), "a number from 0");
+                        absl::StrCat(value),
+                        absl::StrCat("a number from 0 to ", kMostCost));
       }
     }
     if (!chain) RETURN_IF_ERROR(CheckPredecessors(input.predecessors[l], l));
   }
+  double workers = 1;
   for (const Level& level : input.levels) {
     if (level.components < 1) {
       return Mismatch("partitioner", "the components of a level",
                       absl::StrCat(level.components), "1 or more");
     }
+    const Link& link = level.link;
+    for (const double value :
+         {link.bytes_per_second, link.latency_seconds, link.compute_share}) {
+      if (!(value >= 0 && value <= kMostCost)) {
+        return Mismatch("partitioner",
+                        "a bandwidth, latency or share of a level",
+                        absl::StrCat(value),
+                        absl::StrCat("a number from 0 to ", kMostCost));
+      }
+    }
+    workers *= level.components;
+  }
+  if (workers > kMostWorkers) {
+    return Mismatch("partitioner", "the number of devices",
+                    absl::StrCat(workers),
+                    absl::StrCat("at most ", kMostWorkers));
   }
   if (input.levels.empty() || input.cost_model == nullptr) {
     return Mismatch("partitioner", "levels or cost model", "missing",

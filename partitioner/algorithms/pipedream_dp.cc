@@ -70,6 +70,7 @@ constexpr double kRounding = 1 + 1e-9;
 constexpr int kFewStates = 32;
 constexpr int kCoarseStates = 96;
 constexpr double kMostContexts = 600;
+constexpr double kMostTableBytes = 2.0 * (1 << 30);
 // Of so many a better limit takes longer to find than it spares.
 constexpr size_t kManyWays = 400000;
 
@@ -233,23 +234,42 @@ class Recurrences {
           rows_(static_cast<size_t>(M_) * Q_),
           cells_(RowOf(N_ + 1) * rows_, kInfinity),
           first_((N_ + 1) * rows_),
+          pieces_(N_ / kPiece + 1),
+          above_limit_(std::nextafter(limit_, kInfinity)),
+          least_((N_ + 1) * rows_ * pieces_),
+          greatest_(kBlock * rows_ * pieces_),
           stages_(static_cast<size_t>(kBlock) * M_ * places_ * right_Q_) {}
 
     // States by blocks: a left part is then read once for all of a block.
     Table Fill() {
       for (int begin = 1; begin <= N_; begin += kBlock) {
         const int end = std::min(N_ + 1, begin + kBlock);
-        std::array<size_t, kBlock> done = {};
-        for (int j = begin; j < end; ++j) Price(j);
-        for (int s = 0; s < end; ++s) {
+        for (int j = begin; j < end; ++j) {
+          Price(j);
+          std::vector<char>& holds = holds_[j % kBlock];
+          holds.assign(j, 0);
+          for (const int s : outer_.lattice_.Inside(j)) holds[s] = 1;
+          KeepGreatest(j);
+        }
+        // From coarse to fine: with what the first few cuts reach, most of the
+        // others cannot compete.
+        int cuts = 0;
+        for (int stride = kStride; stride > 0; stride /= 2) {
+          const bool first = stride == kStride;
+          for (int s = stride; s < begin; s += first ? stride : 2 * stride) {
+            const bool refresh = ++cuts % kRefresh == 0;
+            for (int j = begin; j < end; ++j) {
+              if (holds_[j % kBlock][s] == 0) continue;
+              Combine(s, j);
+              if (refresh) KeepGreatest(j);
+            }
+          }
+        }
+        for (int s = begin; s < end; ++s) {
           // Nothing is left to combine with a state when it is reached.
-          if (s >= begin) Finish(s);
-          for (int j = std::max(begin, s + 1); j < end; ++j) {
-            const std::vector<int>& inside = outer_.lattice_.Inside(j);
-            size_t& next = done[j - begin];
-            if (next == inside.size() || inside[next] != s) continue;
-            ++next;
-            if (s > 0) Combine(s, j);
+          Finish(s);
+          for (int j = s + 1; j < end; ++j) {
+            if (holds_[j % kBlock][s] != 0) Combine(s, j);
           }
         }
       }
@@ -267,6 +287,54 @@ class Recurrences {
 
    private:
     static constexpr int kBlock = 8;
+    static constexpr int kStride = 64;  // between the first cuts
+    static constexpr int kRefresh = 8;  // cuts, until the greatest are new
+    static constexpr int kPiece = 32;   // of a row
+
+    // Of each piece of a row: the least of a finished state, the greatest of
+    // one in the block at work, or what that once was.
+    double* Least(int s, size_t row) {
+      return least_.data() + (s * rows_ + row) * pieces_;
+    }
+    double* Greatest(int j, size_t row) {
+      return greatest_.data() + ((j % kBlock) * rows_ + row) * pieces_;
+    }
+    // Neither what is not inside j nor what is above the limit counts.
+    void KeepGreatest(int j) {
+      const std::vector<char>& holds = holds_[j % kBlock];
+      for (int m = 1; m <= M_; ++m) {
+        for (int q = 1; q <= Q_; ++q) {
+          const double* cells = Cells(j, m, q);
+          double* greatest = Greatest(j, Row(m, q));
+          for (int i = 0; i < j; i += kPiece) {
+            double most = -kInfinity;
+            for (int n = i; n < std::min(j, i + kPiece); ++n) {
+              if (holds[n] != 0) most = std::max(most, cells[n]);
+            }
+            greatest[i / kPiece] = std::min(most, above_limit_);
+          }
+        }
+      }
+    }
+    // A(i, j, left + right) may be max(A(i, s, left), t): the pieces where that
+    // can be less, several at once.
+    void Improve(int s, size_t left_row, double t, int j, size_t row, int first,
+                 const double* left, double* out) {
+      const double* least = Least(s, left_row);
+      const double* greatest = Greatest(j, row);
+      for (int piece = first / kPiece; piece * kPiece < s;) {
+        const int begin = piece;
+        while (piece * kPiece < s &&
+               std::max(least[piece], t) < greatest[piece]) {
+          ++piece;
+        }
+        if (piece > begin) {
+          const int i = std::max(first, begin * kPiece);
+          MinOfMax(left + i, t, std::min(s, piece * kPiece) - i, out + i);
+        }
+        ++piece;
+      }
+    }
 
     size_t Row(int m, int q) const {
       return static_cast<size_t>(m - 1) * Q_ + q - 1;
@@ -333,8 +401,8 @@ class Recurrences {
               const int q = outer_.Sum(left_q, right_q);
               if (q > Q_) break;
               const int i = first_[s * rows_ + Row(left, left_q)];
-              MinOfMax(Cells(s, left, left_q) + i, t, s - i,
-                       Cells(j, left + right, q) + i);
+              Improve(s, Row(left, left_q), t, j, Row(left + right, q), i,
+                      Cells(s, left, left_q), Cells(j, left + right, q));
             }
           }
         }
@@ -349,6 +417,11 @@ class Recurrences {
           int i = 0;
           while (i < j && (cells[i] > limit_ || cells[i] == kInfinity)) ++i;
           first_[j * rows_ + Row(m, q)] = i;
+          double* least = Least(j, Row(m, q));
+          for (i = 0; i < j; i += kPiece) {
+            least[i / kPiece] =
+                *std::min_element(cells + i, cells + std::min(j, i + kPiece));
+          }
         }
       }
     }
@@ -366,6 +439,11 @@ class Recurrences {
     const size_t rows_;
     std::vector<double> cells_;
     std::vector<int> first_;
+    const size_t pieces_;
+    const double above_limit_;
+    std::vector<double> least_;
+    std::vector<double> greatest_;
+    std::array<std::vector<char>, kBlock> holds_;  // i inside j?
     std::vector<std::vector<double>> stages_;
   };
 
@@ -784,7 +862,26 @@ absl::Status NoPartition(const PartitionInput& input) {
                    ", the number of devices; use fewer devices"));
 }
 
+// The tables of inner levels, without limits of stages or memory.
+absl::Status CheckTables(const PartitionInput& input) {
+  const double states = input.layers();
+  for (size_t k = 0; k + 1 < input.levels.size(); ++k) {
+    const double bytes = states * (states + 1) / 2 *
+                         (input.levels[k].components + 1) * sizeof(double);
+    if (bytes <= kMostTableBytes) continue;
+    return absl::FailedPreconditionError(MismatchText(
+        "partitioner pipedream_dp",
+        absl::StrCat("the table of level ", k + 1, " (", states, " states, ",
+                     input.levels[k].components, " components)"),
+        absl::StrCat(bytes, " bytes"),
+        absl::StrCat("at most ", kMostTableBytes),
+        "join layers, or have fewer devices in an inner level"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Partition> Best(const PartitionInput& input) {
+  RETURN_IF_ERROR(CheckTables(input));
   const Lattice lattice(input);
   double limit = kInfinity;
   if (lattice.size() > kFewStates) {

@@ -354,6 +354,70 @@ TEST_CASE("pipedream_dp: a memory limit forbids parts, and may leave nothing") {
         absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_CASE("pipedream_dp: layers that take no time at all, on any levels") {
+  for (const char* name : {"paper", "pipework"}) {
+    for (const int layers : {1, 5, 40}) {
+      for (const std::vector<int>& components :
+           std::vector<std::vector<int>>{{1}, {40}, {3, 2}, {2, 1, 2}}) {
+        PartitionInput input =
+            testing::RandomInput(1, layers, 1, *FindCostModel(name));
+        input.layer_seconds.assign(layers, 0);
+        input.weight_bytes.assign(layers, 0);
+        input.cut_bytes.assign(layers, 0);
+        input.levels.clear();
+        for (const int m : components) input.levels.push_back({m, {}});
+        CAPTURE(name, layers, components.size());
+        const absl::StatusOr<Partition> partition = PipedreamDp(input);
+        REQUIRE(partition.ok());
+        CHECK(partition->seconds == 0);
+        CHECK(Text(partition->workers) ==
+              Text(testing::PlainRecurrences(input).workers));
+      }
+    }
+  }
+}
+
+TEST_CASE("pipedream_dp: numbers that overflow are refused, not computed") {
+  const PartitionInput input =
+      testing::RandomInput(1, 3, 2, *FindCostModel("pipework"));
+  PartitionInput broken = input;
+  broken.layer_seconds = {1e308, 1e308, 1};
+  CHECK(PipedreamDp(broken).status().message() ==
+        "partitioner: a cost of layer 0 is 1e+308, expected a number from 0 to "
+        "1e+100");
+  for (const double value : {-1.0, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    broken = input;
+    broken.levels[0].link.bytes_per_second = value;
+    CHECK_FALSE(PipedreamDp(broken).ok());
+    broken = input;
+    broken.levels[0].link.latency_seconds = value;
+    CHECK_FALSE(PipedreamDp(broken).ok());
+  }
+  broken = input;
+  broken.levels.assign(8, {65536, {}});
+  CHECK(PipedreamDp(broken).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  // A link so slow that a transfer never ends.
+  broken = input;
+  broken.levels[0].link.bytes_per_second = 1e-300;
+  broken.layer_seconds.assign(3, 1e100);
+  broken.weight_bytes.assign(3, 1e100);
+  broken.cut_bytes.assign(3, 1e100);
+  const absl::StatusOr<Partition> slow = PipedreamDp(broken);
+  CHECK((!slow.ok() || slow->seconds <= 3e100));
+}
+
+TEST_CASE("pipedream_dp: a table beyond memory is refused with a remedy") {
+  PartitionInput input =
+      testing::RandomInput(1, 3000, 512, *FindCostModel("pipework"));
+  input.levels.push_back({2, {}});
+  const absl::Status refused = PipedreamDp(input).status();
+  CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("fewer devices in an inner level"));
+}
+
 TEST_CASE("pipedream_dp: input that makes no sense is refused") {
   PartitionInput input = testing::RandomInput(1, 3, 2, *FindCostModel("paper"));
   PartitionInput broken = input;
