@@ -97,7 +97,8 @@ absl::Status Run(const std::string& folder, const std::string& model_name) {
   }
   Heading("Growth with devices");
   const std::vector<std::vector<int>> clusters = {
-      {16}, {64}, {4, 4}, {8, 2}, {8, 8}, {8, 32}, {8, 16, 8}, {8, 16, 32}};
+      {16},   {64},    {1024},     {4, 4},     {8, 2},
+      {8, 8}, {8, 32}, {8, 16, 8}, {8, 16, 32}};
   for (const std::vector<int>& components : clusters) {
     RETURN_IF_ERROR(Plan("300 layers", chain(300), components, model));
   }
