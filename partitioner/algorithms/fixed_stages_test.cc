@@ -156,6 +156,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "fixed_stages: between equal times stages are even in seconds first") {
+  PartitionInput input = Equal(5, 3);
+  input.layer_seconds = {5, 1, 1, 1, 3};
+  input.weight_bytes.assign(5, 0);
+  const absl::StatusOr<Partition> partition = FixedStages(input);
+  REQUIRE(partition.ok());
+  CHECK(partition->stages[2].first == 4);
+}
+
 // Layers without cost (activations, reshapes) once made stages without layers.
 TEST_CASE("fixed_stages: no stage is empty where layers cost nothing") {
   for (uint32_t seed = 0; seed < 200; ++seed) {

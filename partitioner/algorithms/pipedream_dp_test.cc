@@ -372,6 +372,11 @@ TEST_CASE("pipedream_dp: layers that take no time at all, on any levels") {
         CHECK(partition->seconds == 0);
         CHECK(Text(partition->workers) ==
               Text(testing::PlainRecurrences(input).workers));
+        // Nor does a stage, unless it is replicated on the innermost level.
+        input.weight_bytes.assign(layers, 1);
+        input.levels[0].link = {1, 0};
+        CHECK(Text(PipedreamDp(input)->workers) ==
+              Text(testing::PlainRecurrences(input).workers));
       }
     }
   }
