@@ -49,6 +49,8 @@ void AddFlag(CLI::App* app, const Flag& flag, Slots* slots) {
   CLI::Option* option = app->add_option(
       std::string(flag.name), slots->values[name], std::string(flag.help));
   option->type_name(std::string(flag.value))->expected(1);
+  // `--set a=1 SPEC`: what follows the value is not one more.
+  option->allow_extra_args(false);
   // A repeated flag gathers its values; of the others the last one counts.
   option->multi_option_policy(flag.repeated ? CLI::MultiOptionPolicy::TakeAll
                                             : CLI::MultiOptionPolicy::TakeLast);
@@ -90,9 +92,13 @@ void OpenStandardDescriptors() {
 // then a success is none. A verdict stays what it is.
 int AfterPrinting(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  const std::string text = absl::StrCat(
-      "error: standard output: cannot be written: ", std::strerror(errno),
-      "\n");
+  // An earlier write may have failed, and errno is gone: ask once more.
+  std::clearerr(stdout);
+  std::fputc('\n', stdout);
+  const bool still = std::fflush(stdout) != 0;
+  const std::string text =
+      absl::StrCat("error: standard output: cannot be written",
+                   still ? absl::StrCat(": ", std::strerror(errno)) : "", "\n");
   std::fwrite(text.data(), 1, text.size(), stderr);
   return code == kExitOk ? kExitUnexpected : code;
 }

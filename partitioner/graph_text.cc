@@ -270,7 +270,32 @@ class GraphText {
                       absl::StrCat("the number of edges of ", Quoted(node.id)),
                       "0", "1 or more", kTruncated);
     }
-    return absl::OkStatus();
+    return CheckOnePiece();
+  }
+
+  // A file that was cut between two edges may still name every node in one.
+  absl::Status CheckOnePiece() const {
+    std::vector<bool> reached(nodes_.size(), false);
+    std::vector<int> next = {0};
+    reached[0] = true;
+    while (!next.empty()) {
+      const Node& node = nodes_[next.back()];
+      next.pop_back();
+      for (const std::vector<int>* others : {&node.reads, &node.readers}) {
+        for (const int other : *others) {
+          if (reached[other]) continue;
+          reached[other] = true;
+          next.push_back(other);
+        }
+      }
+    }
+    const auto lost = std::find(reached.begin(), reached.end(), false);
+    if (lost == reached.end()) return absl::OkStatus();
+    const Node& node = nodes_[lost - reached.begin()];
+    return Mismatch(Where(node.line), "the graph",
+                    absl::StrCat("in pieces: nothing joins ", Quoted(node.id),
+                                 " and ", Quoted(nodes_[0].id)),
+                    "one in one piece", kTruncated);
   }
 
   // All nodes, each after what it reads, smallest number first.

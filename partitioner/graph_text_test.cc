@@ -148,6 +148,10 @@ TEST_CASE("graph text: what is wrong is said in one line, with its place") {
         0);
   CHECK(Message(two).find("graph.txt:1: the number of edges of \"a\" is 0") ==
         0);
+  CHECK(Message(two + NodeLine("c", "C") + NodeLine("d", "D") +
+                "\ta -- b\n\tc -- d\n") ==
+        "graph.txt:3: the graph is in pieces: nothing joins \"c\" and \"a\", "
+        "expected one in one piece; the file may be truncated: fetch it again");
   CHECK(Message(std::string(kMostGraphTextBytes + 1, 'a'))
             .find("graph.txt: its size is 10485761 bytes") == 0);
   CHECK(Message(std::string(kMostGraphTextBytes, '\1')).size() < 500);
@@ -167,6 +171,12 @@ TEST_CASE("graph text: no cut of a file is read as the whole") {
     }
   }
   CHECK(refused > 300);
+  // A chain: its edges, too, are all needed.
+  const size_t last = text.find_last_of('\n');
+  for (size_t size = text.find("\n\t"); size <= last; ++size) {
+    CAPTURE(size);
+    CHECK_FALSE(ParseGraphText(text.substr(0, size), "graph.txt").ok());
+  }
 }
 
 TEST_CASE("graph text: a text proto with impossible contents is refused") {

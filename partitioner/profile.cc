@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/errors.h"
@@ -23,6 +24,16 @@ constexpr absl::string_view kAgain = "profile the graph again";
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, 60)),
                       text.size() > 60 ? "..." : "", "\"");
+}
+
+// Names are printed: no control codes, and no bytes that are not UTF-8.
+absl::Status CheckPrintable(absl::string_view what, absl::string_view text) {
+  if (std::all_of(text.begin(), text.end(),
+                  [](char c) { return absl::ascii_isprint(c); })) {
+    return absl::OkStatus();
+  }
+  return Mismatch("profile", what, Quoted(text), "printable ASCII",
+                  "rename it");
 }
 
 absl::Status CheckNumber(absl::string_view what, absl::string_view layer,
@@ -104,8 +115,14 @@ absl::Status CheckProfile(const v1::Profile& profile) {
       CheckNumber("label_bytes", "", profile.label_bytes(), kMostBytes));
   RETURN_IF_ERROR(CheckNumber("action_seconds", "", profile.action_seconds(),
                               kMostSeconds));
+  RETURN_IF_ERROR(CheckPrintable("its name", profile.name()));
+  RETURN_IF_ERROR(CheckPrintable("its device_kind", profile.device_kind()));
   absl::flat_hash_set<absl::string_view> all;
   for (const v1::LayerProfile& layer : profile.layers()) {
+    RETURN_IF_ERROR(CheckPrintable("the name of a layer", layer.name()));
+    RETURN_IF_ERROR(CheckPrintable(
+        absl::StrCat("the description of layer ", Quoted(layer.name())),
+        layer.description()));
     if (layer.name().empty() || layer.name() == "x" || layer.name() == "y") {
       return Mismatch("profile", "the name of a layer", Quoted(layer.name()),
                       "a name that is not empty, x or y", "rename it");

@@ -96,5 +96,26 @@ TEST_CASE(
   CHECK_FALSE(MakeChain({}, {}, 1).ok());
 }
 
+TEST_CASE("profile: names that a terminal would act on are refused") {
+  Network network = Residual();
+  network.profile.mutable_layers(1)->set_name("b\033[31m");
+  CHECK(CheckProfile(network.profile).message() ==
+        "profile: the name of a layer is \"b\\x1b[31m\", expected printable "
+        "ASCII; rename it");
+  network.profile.mutable_layers(1)->set_name("\xff");
+  CHECK_FALSE(CheckProfile(network.profile).ok());
+  network = Residual();
+  network.profile.mutable_layers(1)->set_description("a\nb");
+  CHECK_FALSE(CheckProfile(network.profile).ok());
+  network = Residual();
+  network.profile.set_name("two\nlines");
+  CHECK_FALSE(CheckProfile(network.profile).ok());
+  network = Residual();
+  network.profile.set_device_kind("\x7f");
+  CHECK_FALSE(CheckProfile(network.profile).ok());
+  network.profile.set_device_kind("Titan X");
+  CHECK(CheckProfile(network.profile).ok());
+}
+
 }  // namespace
 }  // namespace pipework

@@ -14,13 +14,17 @@
 namespace pipework {
 namespace {
 
+constexpr size_t kMostMessageBytes = 200;
+
 // Keeps the first problem.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) {
-      text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-    }
+    if (!text_.empty()) return;
+    // The message may quote a word as long as the file.
+    text_ = absl::StrCat(line + 1, ":", column + 1, ": ",
+                         message.substr(0, kMostMessageBytes),
+                         message.size() > kMostMessageBytes ? "..." : "");
   }
   const std::string& text() const { return text_; }
 

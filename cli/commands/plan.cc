@@ -45,6 +45,10 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation, bool has_spec,
     ASSIGN_OR_RETURN(v1::Profile estimate, EstimateProfile(graph, unit));
     profiles.push_back(std::move(estimate));
   }
+  for (size_t i = 0; i < invocation.All("profile").size(); ++i) {
+    RETURN_IF_ERROR(WithContext(invocation.All("profile")[i],
+                                MakeChain(graph, profiles[i], 1).status()));
+  }
   options.other_profiles.assign(profiles.begin() + 1, profiles.end());
   absl::StatusOr<v1::Plan> plan =
       PlanJob(*spec, graph, profiles[0], topology, options);
@@ -89,7 +93,9 @@ int PlanDiff(Invocation& invocation) {
   const Output& out = *invocation.out;
   if (invocation.positionals.size() != 2) {
     return out.Error(kExitUsage, "USAGE",
-                     "plan diff: JOB is missing; see pipectl plan --help");
+                     absl::StrCat("plan diff: the number of jobs is ",
+                                  invocation.positionals.size() - 1,
+                                  ", expected 1; see pipectl plan --help"));
   }
   absl::StatusOr<JobSource> source = FindJobs(invocation);
   if (!source.ok()) return out.Error(source.status());
@@ -126,6 +132,11 @@ int PlanCommand(Invocation& invocation) {
                      "plan: SPEC is missing, and so is --profile; give one of "
                      "them");
   }
+  if (!has_spec && invocation.Has("set")) {
+    return out.Error(kExitUsage, "USAGE",
+                     "--set: there is no SPEC whose field it could override; "
+                     "give one, or drop --set");
+  }
   if (has_spec && invocation.Has("minibatch")) {
     return out.Error(kExitUsage, "USAGE",
                      "--minibatch: a spec has a size of its own; use --set "
@@ -140,6 +151,19 @@ int PlanCommand(Invocation& invocation) {
   }
   const bool here = invocation.Has("topology") || invocation.Has("devices") ||
                     invocation.Has("profile");
+  for (const char* flag : {"bandwidth", "latency"}) {
+    if (here || !invocation.Has(flag)) continue;
+    return out.Error(kExitUsage, "USAGE",
+                     absl::StrCat("--", flag,
+                                  ": the coordinator's cluster has "
+                                  "links of its own; give --devices or "
+                                  "--topology as well"));
+  }
+  if (invocation.Has("profile-batch") && !invocation.Has("profile")) {
+    return out.Error(kExitUsage, "USAGE",
+                     "--profile-batch: there is no --profile whose batch it "
+                     "could say; give one, or drop it");
+  }
   const absl::StatusOr<v1::Plan> plan =
       here ? PlanHere(invocation, has_spec, &spec)
            : PlanThere(invocation, path, &spec);

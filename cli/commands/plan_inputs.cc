@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -29,7 +30,24 @@ namespace pipework {
 namespace {
 
 constexpr int64_t kMostPlanBytes = 64 << 20;
-constexpr int64_t kMostSamples = int64_t{1} << 40;
+constexpr int64_t kMostSamples = 1 << 30;
+constexpr int64_t kMostStages = 1 << 16;
+constexpr int64_t kMostInFlight = 1 << 16;
+constexpr int64_t kMostAlternatives = 100;
+constexpr size_t kMostShown = 60;  // bytes of a file's text in an error
+
+// The whole number of `flag` into `value`, which stays where it is not given.
+absl::Status GetNumber(const Invocation& invocation, absl::string_view flag,
+                       int64_t least, int64_t most, int64_t* value) {
+  if (!invocation.Has(flag)) return absl::OkStatus();
+  const std::string text = invocation.Get(flag);
+  if (absl::SimpleAtoi(text, value) && *value >= least && *value <= most) {
+    return absl::OkStatus();
+  }
+  return UsageError(Mismatch(absl::StrCat("--", flag), "value",
+                             absl::StrCat("\"", SafeText(text), "\""),
+                             absl::StrCat(least, " to ", most)));
+}
 
 // "16GiB", "12GB", "8e9", "500 MiB".
 absl::StatusOr<int64_t> ParseSize(absl::string_view flag,
@@ -47,6 +65,7 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view flag,
                {"GB", 1e9},
                {"MB", 1e6},
                {"kB", 1e3},
+               {"KB", 1e3},
                {"B", 1}};
   for (const auto& known : units) {
     if (absl::ConsumeSuffix(&number, known.suffix)) {
@@ -90,10 +109,10 @@ absl::Status SetNodeLinks(const Invocation& invocation,
     if (leveled) topology->mutable_levels(1)->set_bytes_per_second(*speed);
   }
   if (invocation.Has("latency")) {
-    double seconds = 0;
-    RETURN_IF_ERROR(UsageError(invocation.GetSeconds("latency", &seconds)));
-    topology->set_link_latency_seconds(seconds);
-    if (leveled) topology->mutable_levels(1)->set_latency_seconds(seconds);
+    const auto seconds = ParseLatency(invocation.Get("latency"));
+    if (!seconds.ok()) return UsageError(seconds.status());
+    topology->set_link_latency_seconds(*seconds);
+    if (leveled) topology->mutable_levels(1)->set_latency_seconds(*seconds);
   }
   return absl::OkStatus();
 }
@@ -106,10 +125,10 @@ absl::StatusOr<v1::Topology> TopologyOfFile(const Invocation& invocation) {
         absl::StrCat("\"", invocation.Get("devices"), "\" beside --topology"),
         "one of the two"));
   }
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadNamedFile(file, kMostTextFileBytes));
   v1::Topology topology;
-  const absl::Status read = ReadTextFile(file, &topology);
-  if (absl::IsNotFound(read)) return UsageError(read);
-  RETURN_IF_ERROR(read);
+  RETURN_IF_ERROR(ParseText(text, file, &topology));
   RETURN_IF_ERROR(SetNodeLinks(invocation, &topology));
   absl::StatusOr<v1::Topology> expanded = ExpandTopology(topology);
   if (!expanded.ok()) return WithContext(file, expanded.status());
@@ -128,9 +147,10 @@ absl::Status CheckLayers(const std::string& file, const v1::JobSpec& spec) {
   for (int s = 0; s < spec.pipeline().stages_size(); ++s) {
     for (const std::string& layer : spec.pipeline().stages(s).layers()) {
       if (missing.erase(layer) == 1) continue;
-      return Mismatch(absl::StrCat(file, ": stages[", s, "]"), "a layer",
-                      absl::StrCat("\"", SafeText(layer), "\""),
-                      "a layer of the spec's network", "plan this spec again");
+      return Mismatch(
+          absl::StrCat(file, ": stages[", s, "]"), "a layer",
+          absl::StrCat("\"", SafeText(layer.substr(0, kMostShown)), "\""),
+          "a layer of the spec's network", "plan this spec again");
     }
   }
   if (missing.empty()) return absl::OkStatus();
@@ -142,6 +162,10 @@ absl::Status CheckLayers(const std::string& file, const v1::JobSpec& spec) {
 
 absl::StatusOr<std::string> ReadNamedFile(const std::string& file,
                                           int64_t most) {
+  if (file.empty()) {
+    return UsageError(absl::InvalidArgumentError(
+        "the name of a file is empty, expected one that can be opened"));
+  }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(
       std::fopen(file.c_str(), "rb"), &std::fclose);
   if (in == nullptr) {
@@ -190,15 +214,22 @@ absl::StatusOr<v1::Topology> TopologyOf(const Invocation& invocation,
 absl::StatusOr<std::vector<v1::Profile>> ProfilesOf(
     const Invocation& invocation) {
   int64_t batch = 0;
-  RETURN_IF_ERROR(UsageError(invocation.GetInt("profile-batch", 1, &batch)));
+  RETURN_IF_ERROR(
+      GetNumber(invocation, "profile-batch", 1, kMostSamples, &batch));
   std::vector<v1::Profile> profiles;
+  std::map<std::string, std::string> files;  // by kind of device
   for (const std::string& file : invocation.All("profile")) {
     ASSIGN_OR_RETURN(const std::string text,
                      ReadNamedFile(file, kMostTextFileBytes));
     ASSIGN_OR_RETURN(v1::Profile profile, ParseProfile(text, file));
     // Only a graph.txt does not know.
-    if (batch > 0 && !profile.source().empty()) {
-      profile.set_batch(std::min(batch, kMostSamples));
+    if (batch > 0 && !profile.source().empty()) profile.set_batch(batch);
+    const auto [known, fresh] = files.emplace(profile.device_kind(), file);
+    if (!fresh) {
+      return Mismatch(file, "its device_kind",
+                      absl::StrCat("\"", SafeText(profile.device_kind()),
+                                   "\", as in ", known->second),
+                      "another kind", "give one profile of each kind");
     }
     if (profile.name().empty()) {
       const std::filesystem::path path(file);
@@ -218,12 +249,13 @@ absl::StatusOr<PlanningOptions> PlanningOptionsOf(
   RETURN_IF_ERROR(UsageError(
       WithContext("--cost-model", FindCostModel(options.cost_model).status())));
   int64_t alternatives = 0;
-  RETURN_IF_ERROR(
-      UsageError(invocation.GetInt("alternatives", 0, &alternatives)));
-  options.alternatives = static_cast<int>(std::min<int64_t>(100, alternatives));
+  RETURN_IF_ERROR(GetNumber(invocation, "alternatives", 0, kMostAlternatives,
+                            &alternatives));
+  options.alternatives = static_cast<int>(alternatives);
   int64_t max_stages = 0;
-  RETURN_IF_ERROR(UsageError(invocation.GetInt("max-stages", 1, &max_stages)));
-  options.max_stages = static_cast<int>(std::min<int64_t>(max_stages, 1 << 20));
+  RETURN_IF_ERROR(
+      GetNumber(invocation, "max-stages", 1, kMostStages, &max_stages));
+  options.max_stages = static_cast<int>(max_stages);
   options.straight = invocation.Has("straight");
   options.use_fewer_devices = invocation.Has("use-fewer-devices");
   options.explain = invocation.Has("explain");
@@ -240,8 +272,9 @@ absl::StatusOr<v1::JobSpec> SpecOfProfile(const Invocation& invocation,
   v1::JobSpec spec;
   spec.set_name(profile.name());
   int64_t minibatch = std::max<int64_t>(1, profile.batch());
-  RETURN_IF_ERROR(UsageError(invocation.GetInt("minibatch", 1, &minibatch)));
-  spec.mutable_batch()->set_minibatch(std::min(minibatch, kMostSamples));
+  RETURN_IF_ERROR(
+      GetNumber(invocation, "minibatch", 1, kMostSamples, &minibatch));
+  spec.mutable_batch()->set_minibatch(minibatch);
   spec.mutable_batch()->set_microbatches(1);
   spec.mutable_batch()->set_accumulate(1);
   spec.mutable_optimizer()->set_name("sgd");
@@ -253,20 +286,20 @@ absl::StatusOr<v1::JobSpec> SpecOfProfile(const Invocation& invocation,
 absl::Status SetPipeline(const Invocation& invocation, v1::JobSpec* spec) {
   v1::PipelineSpec* pipeline = spec->mutable_pipeline();
   int64_t stages = 0;
-  RETURN_IF_ERROR(UsageError(invocation.GetInt("stages", 1, &stages)));
+  RETURN_IF_ERROR(GetNumber(invocation, "stages", 1, kMostStages, &stages));
   if (stages > 0) {
     pipeline->clear_stages();
-    pipeline->set_stage_count(
-        static_cast<int>(std::min<int64_t>(stages, 1 << 20)));
+    pipeline->set_stage_count(static_cast<int>(stages));
   }
   if (invocation.Has("in-flight")) {
     const std::string text = invocation.Get("in-flight");
     int64_t number = 0;
     if (text != "noam" && text != "auto" &&
-        (!absl::SimpleAtoi(text, &number) || number < 1 || number > 1 << 20)) {
-      return UsageError(Mismatch("--in-flight", "value",
-                                 absl::StrCat("\"", text, "\""),
-                                 "noam, auto or a number from 1 on"));
+        (!absl::SimpleAtoi(text, &number) || number < 1 ||
+         number > kMostInFlight)) {
+      return UsageError(Mismatch(
+          "--in-flight", "value", absl::StrCat("\"", SafeText(text), "\""),
+          absl::StrCat("noam, auto, or 1 to ", kMostInFlight)));
     }
     pipeline->set_in_flight(text);
   }
@@ -292,6 +325,10 @@ absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
                     plan.stages().empty() ? "without stages" : "not feasible",
                     "a feasible one", "print one: pipectl plan SPEC -o json");
   }
+  if (plan.in_flight() < 0) {
+    return Mismatch(file, "its in_flight", absl::StrCat(plan.in_flight()),
+                    "1 or more");
+  }
   v1::PipelineSpec* pipeline = spec->mutable_pipeline();
   const int microbatches =
       std::max(1, static_cast<int>(spec->batch().microbatches()));
@@ -309,7 +346,7 @@ absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
     if (pair.got.empty() || pair.wanted.empty() || pair.got == pair.wanted) {
       continue;
     }
-    return Mismatch(file, pair.what, SafeText(pair.got),
+    return Mismatch(file, pair.what, SafeText(pair.got.substr(0, kMostShown)),
                     absl::StrCat(pair.wanted, ", that of the spec"),
                     "plan this spec again");
   }
@@ -322,10 +359,16 @@ absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
     if (from.layers().empty()) {
       return Mismatch(who, "its number of layers", "0", "1 or more");
     }
+    if (from.replicas() < 0) {
+      return Mismatch(who, "its number of replicas",
+                      absl::StrCat(from.replicas()), "1 or more");
+    }
     for (const std::string& layer : from.layers()) {
       if (layers.insert(layer).second) continue;
-      return Mismatch(who, absl::StrCat("layer \"", SafeText(layer), "\""),
-                      "there twice", "each layer in one stage");
+      return Mismatch(
+          who,
+          absl::StrCat("layer \"", SafeText(layer.substr(0, kMostShown)), "\""),
+          "there twice", "each layer in one stage");
     }
     v1::StageSpec* stage = pipeline->add_stages();
     *stage->mutable_layers() = from.layers();
@@ -337,6 +380,21 @@ absl::Status PinPlan(const std::string& file, v1::JobSpec* spec) {
     pipeline->set_in_flight(absl::StrCat(plan.in_flight()));
   }
   return CheckLayers(file, *spec);
+}
+
+absl::Status PlaceInPlan(const std::string& file, absl::Status status) {
+  std::vector<v1::Problem> problems = ProblemsOf(status);
+  for (v1::Problem& problem : problems) {
+    absl::string_view field = problem.field();
+    if (!absl::ConsumePrefix(&field, "pipeline.") ||
+        !(absl::StartsWith(field, "stages") || field == "in_flight")) {
+      continue;
+    }
+    problem.set_field(std::string(field));
+    problem.set_file(file);
+  }
+  if (!problems.empty()) SetProblems(problems, &status);
+  return status;
 }
 
 }  // namespace pipework

@@ -50,6 +50,9 @@ absl::Status SetPipeline(const Invocation& invocation, v1::JobSpec* spec);
 // microbatches than the spec's.
 absl::Status PinPlan(const std::string& file, v1::JobSpec* spec);
 
+// `status`, its problems with what PinPlan pinned placed in `file`.
+absl::Status PlaceInPlan(const std::string& file, absl::Status status);
+
 }  // namespace pipework
 
 #endif  // PIPEWORK_CLI_COMMANDS_PLAN_INPUTS_H_

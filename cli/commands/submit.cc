@@ -49,7 +49,12 @@ int Submit(Invocation& invocation) {
     return out.Error(kExitUsage, "USAGE", client.status().message());
   }
   const auto created = (*client)->CreateJob(request);
-  if (!created.ok()) return SpecError(invocation, created.status());
+  if (!created.ok()) {
+    return SpecError(invocation,
+                     invocation.Has("plan")
+                         ? PlaceInPlan(invocation.Get("plan"), created.status())
+                         : created.status());
+  }
   if (request.validate_only()) {
     out.Json(*created, "Job");
     out.Text(PlanPage(created->plan(), created->name(), Output::Width()));

@@ -52,6 +52,28 @@ v1::Problem MakeProblem(const std::string& file, const std::string& field,
   return problem;
 }
 
+// The planner's "<field>: <got>, expected <wanted>; <what to do>".
+v1::Problem PlanProblem(absl::string_view text) {
+  constexpr absl::string_view kExpected = ", expected ";
+  std::string field = "pipeline";
+  const size_t colon = text.find(": ");
+  if (absl::StartsWith(text, "pipeline") && colon != text.npos) {
+    field = std::string(text.substr(0, colon));
+    text.remove_prefix(colon + 2);
+  }
+  const size_t wanted = text.find(kExpected);
+  if (wanted == text.npos) {
+    return MakeProblem("", field, std::string(text),
+                       "a pipeline that can be planned", "");
+  }
+  const absl::string_view rest = text.substr(wanted + kExpected.size());
+  const size_t hint = rest.find("; ");
+  return MakeProblem(
+      "", field, std::string(text.substr(0, wanted)),
+      std::string(rest.substr(0, hint)),
+      hint == rest.npos ? "" : std::string(rest.substr(hint + 2)));
+}
+
 }  // namespace
 
 // ---- Mailbox ----
@@ -365,9 +387,7 @@ absl::StatusOr<CoordinatorCore::Checked> CoordinatorCore::Check(
     checked.plan.set_reason(std::string(plan.status().message()));
     checked.plan_error = WithReason(plan.status(), "INFEASIBLE");
   } else {
-    return SpecRejected(
-        {MakeProblem("", "pipeline", std::string(plan.status().message()),
-                     "a pipeline that can be planned", "")});
+    return SpecRejected({PlanProblem(plan.status().message())});
   }
   return checked;
 }

@@ -1,7 +1,6 @@
 #include "scheduler/planning/topology.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,39 +24,61 @@ constexpr double kLinkLatencySeconds = 50e-6;
 constexpr double kLocalBytesPerSecond = 5e9;
 constexpr double kLocalLatencySeconds = 5e-6;
 constexpr size_t kMostNameBytes = 200;
+// Figures beyond these are mistakes, and sums of them would be.
+constexpr double kLeastBytesPerSecond = 1;
+constexpr double kMostBytesPerSecond = 1e15;
+constexpr double kMostLatencySeconds = 1000;
+constexpr double kLeastSpeed = 1e-3;
+constexpr double kMostSpeed = 1e3;
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMostNameBytes)),
                       "\"");
 }
 
-bool IsFigure(double value) { return std::isfinite(value) && value >= 0; }
+// False for NaN.
+bool IsWithin(double value, double least, double most) {
+  return value >= least && value <= most;
+}
 
-absl::Status CheckFigure(absl::string_view who, absl::string_view what,
-                         double value) {
-  if (IsFigure(value)) return absl::OkStatus();
-  return Mismatch(who, what, absl::StrCat(value), "a number from 0 on");
+absl::Status CheckLatency(absl::string_view who, absl::string_view what,
+                          double seconds) {
+  if (IsWithin(seconds, 0, kMostLatencySeconds)) return absl::OkStatus();
+  return Mismatch(who, what, absl::StrCat(seconds),
+                  absl::StrCat("0 to ", kMostLatencySeconds),
+                  "say how many seconds a message takes");
+}
+
+// Where `known` is false, 0 says that the figure is not known.
+absl::Status CheckBandwidth(absl::string_view who, absl::string_view what,
+                            double bytes_per_second, bool known) {
+  if (!known && bytes_per_second == 0) return absl::OkStatus();
+  if (IsWithin(bytes_per_second, kLeastBytesPerSecond, kMostBytesPerSecond)) {
+    return absl::OkStatus();
+  }
+  return Mismatch(who, what, absl::StrCat(bytes_per_second),
+                  absl::StrCat(kLeastBytesPerSecond, " to ",
+                               kMostBytesPerSecond, known ? "" : ", or 0"),
+                  "say how many bytes per second the link carries");
 }
 
 absl::Status CheckLink(absl::string_view who, double bytes_per_second,
                        double latency_seconds) {
-  if (!(std::isfinite(bytes_per_second) && bytes_per_second > 0)) {
-    return Mismatch(who, "bytes_per_second", absl::StrCat(bytes_per_second),
-                    "a number above 0",
-                    "say how many bytes per second the link carries");
-  }
-  return CheckFigure(who, "latency_seconds", latency_seconds);
+  RETURN_IF_ERROR(CheckBandwidth(who, "bytes_per_second", bytes_per_second,
+                                 /*known=*/true));
+  return CheckLatency(who, "latency_seconds", latency_seconds);
 }
 
 absl::Status CheckName(absl::string_view who, absl::string_view what,
                        absl::string_view name) {
   const bool plain = !name.empty() && name.size() <= kMostNameBytes &&
                      std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                       return c > ' ' && c != '/' && c != ',' && c != 0x7f;
+                       return c > ' ' && c < 0x7f && c != '/' && c != ',';
                      });
   if (plain) return absl::OkStatus();
   return Mismatch(who, what, Quoted(name),
-                  "1 to 200 characters without spaces, commas and slashes");
+                  "1 to 200 printable ASCII characters without spaces, commas "
+                  "and slashes");
 }
 
 absl::Status CheckDevice(absl::string_view who, const v1::Device& device) {
@@ -70,7 +91,13 @@ absl::Status CheckDevice(absl::string_view who, const v1::Device& device) {
       return Mismatch(who, "cores", absl::StrCat(core), "0 or more");
     }
   }
-  return CheckFigure(who, "relative_speed", device.relative_speed());
+  const double speed = device.relative_speed();
+  if (speed == 0 || IsWithin(speed, kLeastSpeed, kMostSpeed)) {
+    return absl::OkStatus();
+  }
+  return Mismatch(who, "relative_speed", absl::StrCat(speed),
+                  absl::StrCat(kLeastSpeed, " to ", kMostSpeed,
+                               ", or 0 for the speed that was profiled"));
 }
 
 std::string LevelName(const v1::Topology& topology, int k) {
@@ -158,6 +185,10 @@ absl::Status CheckNodes(v1::Topology* topology) {
           absl::StrCat(wanted, ", one for each level above nodes"),
           "say for levels[2] and further which of them the node is in");
     }
+    for (const int component : node.components()) {
+      if (component >= 0) continue;
+      return Mismatch(who, "a component", absl::StrCat(component), "0 or more");
+    }
     devices += node.devices_size();
     if (devices > kMostDevices) break;
     std::set<std::string> device_names;
@@ -224,18 +255,14 @@ absl::StatusOr<OwnLinks> CheckLinks(const v1::Topology& topology) {
 }
 
 absl::Status FillFromLevels(const OwnLinks& own, v1::Topology* topology) {
-  const struct {
-    absl::string_view what;
-    double value;
-  } figures[] = {
-      {"link_bytes_per_second", topology->link_bytes_per_second()},
-      {"link_latency_seconds", topology->link_latency_seconds()},
-      {"local_bytes_per_second", topology->local_bytes_per_second()},
-      {"local_latency_seconds", topology->local_latency_seconds()},
-  };
-  for (const auto& figure : figures) {
-    RETURN_IF_ERROR(CheckFigure("topology", figure.what, figure.value));
-  }
+  RETURN_IF_ERROR(CheckBandwidth("topology", "link_bytes_per_second",
+                                 topology->link_bytes_per_second(), false));
+  RETURN_IF_ERROR(CheckLatency("topology", "link_latency_seconds",
+                               topology->link_latency_seconds()));
+  RETURN_IF_ERROR(CheckBandwidth("topology", "local_bytes_per_second",
+                                 topology->local_bytes_per_second(), false));
+  RETURN_IF_ERROR(CheckLatency("topology", "local_latency_seconds",
+                               topology->local_latency_seconds()));
   const int levels = topology->levels_size();
   if (topology->local_bytes_per_second() == 0 && levels > 0) {
     topology->set_local_bytes_per_second(
@@ -294,9 +321,34 @@ absl::StatusOr<double> ParseBandwidth(absl::string_view text) {
     unit = 1e3;
   }
   double value = 0;
-  if (!absl::SimpleAtod(number, &value) || !(value > 0 && value < 1e15)) {
+  if (!absl::SimpleAtod(number, &value) ||
+      !IsWithin(value * unit, kLeastBytesPerSecond, kMostBytesPerSecond)) {
     return Mismatch("--bandwidth", "value", Quoted(text),
-                    "bytes per second above 0, such as 125MB, 1.25GB or 8e9");
+                    absl::StrCat("1 to ", kMostBytesPerSecond,
+                                 " bytes per second, such as 125MB, 1.25GB or "
+                                 "8e9"));
+  }
+  return value * unit;
+}
+
+absl::StatusOr<double> ParseLatency(absl::string_view text) {
+  absl::string_view number = text;
+  double unit = 1;
+  if (absl::ConsumeSuffix(&number, "ns")) {
+    unit = 1e-9;
+  } else if (absl::ConsumeSuffix(&number, "us")) {
+    unit = 1e-6;
+  } else if (absl::ConsumeSuffix(&number, "ms")) {
+    unit = 1e-3;
+  } else {
+    absl::ConsumeSuffix(&number, "s");
+  }
+  double value = 0;
+  if (!absl::SimpleAtod(number, &value) ||
+      !IsWithin(value * unit, 0, kMostLatencySeconds)) {
+    return Mismatch("--latency", "value", Quoted(text),
+                    absl::StrCat("0 to ", kMostLatencySeconds,
+                                 " seconds per message, such as 50us or 5e-5"));
   }
   return value * unit;
 }
@@ -367,11 +419,7 @@ absl::StatusOr<v1::Topology> LevelsOf(absl::string_view counts,
     level->set_latency_seconds(0);
   }
   for (size_t k = 0; k < waits.size(); ++k) {
-    double seconds = 0;
-    if (!absl::SimpleAtod(waits[k], &seconds) || !IsFigure(seconds)) {
-      return Mismatch("--latency", "value", Quoted(latencies),
-                      "seconds per message of each level, such as 5e-6,5e-5");
-    }
+    ASSIGN_OR_RETURN(const double seconds, ParseLatency(waits[k]));
     topology.mutable_levels(static_cast<int>(k))->set_latency_seconds(seconds);
   }
   return topology;

@@ -24,16 +24,16 @@ constexpr int kMostLevels = 8;
 // are 0; components and levels of the result agree.
 //
 // InvalidArgument, one line that names the place: no device, or more than
-// kMostDevices; a bandwidth that is needed and is not above 0; a figure that is
-// negative or no number; a name that is empty or there twice; a link to a node
-// that is not there.
+// kMostDevices; a bandwidth that is needed and is 0; a figure that is no number
+// or beyond what a cluster can have; a name that is empty, not printable or
+// there twice; a link to a node that is not there.
 absl::StatusOr<v1::Topology> ExpandTopology(const v1::Topology& topology);
 
 // "4,4" with "8e9,1.25e9" and "1e-5,5e-5": levels from the innermost out, each
 // with its bytes per second ("125MB", "1.25GB", "8e9") and seconds per message
-// ("": 0). Without bandwidths a node's devices are joined at 5 GB/s and 5 us,
-// everything above at 125 MB/s and 50 us, a gigabit network. Not expanded yet.
-// InvalidArgument: what is wrong with which of the three.
+// ("50us", "5e-5"; "": 0). Without bandwidths a node's devices are joined at 5
+// GB/s and 5 us, everything above at 125 MB/s and 50 us, a gigabit network. Not
+// expanded yet. InvalidArgument: what is wrong with which of the three.
 absl::StatusOr<v1::Topology> LevelsOf(absl::string_view counts,
                                       absl::string_view bandwidths,
                                       absl::string_view latencies);
@@ -42,9 +42,13 @@ absl::StatusOr<v1::Topology> LevelsOf(absl::string_view counts,
 // above: for clusters that are only counted.
 void FillLinks(v1::Topology* topology);
 
-// "125MB", "1.25GB/s", "8e9" in bytes per second. InvalidArgument: none above
-// 0.
+// "125MB", "1.25GB/s", "8e9" in bytes per second. InvalidArgument: below 1, or
+// beyond 1e15.
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);
+
+// "50us", "5ms", "5e-5" in seconds per message. InvalidArgument: negative, or
+// beyond 1,000 seconds.
+absl::StatusOr<double> ParseLatency(absl::string_view text);
 
 }  // namespace pipework
 

@@ -123,14 +123,23 @@ TEST_CASE("topology: what is wrong is named with its place") {
       {R"(levels { name: "node" bytes_per_second: 1 })",
        "topology: levels[0] (\"node\"): count is 0, expected 1 or more"},
       {"levels { count: 2 }",
-       "topology: levels[0]: bytes_per_second is 0, expected a number above 0; "
-       "say how many bytes per second the link carries"},
+       "topology: levels[0]: bytes_per_second is 0, expected 1 to 1e+15; say "
+       "how many bytes per second the link carries"},
       {"levels { count: 2 bytes_per_second: nan }",
-       "topology: levels[0]: bytes_per_second is nan, expected a number above "
-       "0; say how many bytes per second the link carries"},
+       "topology: levels[0]: bytes_per_second is nan, expected 1 to 1e+15; say "
+       "how many bytes per second the link carries"},
+      {"levels { count: 2 bytes_per_second: 1e-300 }",
+       "topology: levels[0]: bytes_per_second is 1e-300, expected 1 to 1e+15; "
+       "say how many bytes per second the link carries"},
+      {"levels { count: 2 bytes_per_second: 1e300 }",
+       "topology: levels[0]: bytes_per_second is 1e+300, expected 1 to 1e+15; "
+       "say how many bytes per second the link carries"},
       {"levels { count: 2 bytes_per_second: 1 latency_seconds: -1 }",
-       "topology: levels[0]: latency_seconds is -1, expected a number from 0 "
-       "on"},
+       "topology: levels[0]: latency_seconds is -1, expected 0 to 1000; say "
+       "how many seconds a message takes"},
+      {"levels { count: 2 bytes_per_second: 1 latency_seconds: 1e300 }",
+       "topology: levels[0]: latency_seconds is 1e+300, expected 0 to 1000; "
+       "say how many seconds a message takes"},
       {"levels { count: 65536 bytes_per_second: 1 } "
        "levels { count: 2 bytes_per_second: 1 }",
        "topology: levels[1]: count is 2, expected so few that the cluster has "
@@ -138,7 +147,15 @@ TEST_CASE("topology: what is wrong is named with its place") {
       {"levels { count: 1 bytes_per_second: 1 } device { memory_bytes: -4 }",
        "topology: device: memory_bytes is -4, expected 0 (unknown) or more"},
       {"levels { count: 1 bytes_per_second: 1 } device { relative_speed: inf }",
-       "topology: device: relative_speed is inf, expected a number from 0 on"},
+       "topology: device: relative_speed is inf, expected 0.001 to 1000, or 0 "
+       "for the speed that was profiled"},
+      {"levels { count: 1 bytes_per_second: 1 } "
+       "device { relative_speed: 1e300 }",
+       "topology: device: relative_speed is 1e+300, expected 0.001 to 1000, or "
+       "0 for the speed that was profiled"},
+      {"levels { count: 1 bytes_per_second: 1 } device { name: \"\\377\" }",
+       "topology: device: name is \"\\xff\", expected 1 to 200 printable "
+       "ASCII characters without spaces, commas and slashes"},
       {node + node,
        "topology: node a: its name is there twice, expected one node of that "
        "name"},
@@ -148,7 +165,7 @@ TEST_CASE("topology: what is wrong is named with its place") {
        "that name"},
       {R"(nodes { name: "a b\n" devices { name: "cpu:0" } })",
        "topology: the name of a node is \"a b\\n\", expected 1 to 200 "
-       "characters without spaces, commas and slashes"},
+       "printable ASCII characters without spaces, commas and slashes"},
       {node + R"(links { a: "a" b: "z" bytes_per_second: 1 })",
        "topology: links[0]: b is \"z\", expected the name of a node; list the "
        "node, or mend its name"},
@@ -156,13 +173,14 @@ TEST_CASE("topology: what is wrong is named with its place") {
        "topology: links[0] (a-a): b is the same node as a, expected another "
        "one; links within nodes are local_bytes_per_second"},
       {node + R"(nodes { name: "b" } links { a: "a" b: "b" })",
-       "topology: links[0] (a-b): bytes_per_second is 0, expected a number "
-       "above 0; say how many bytes per second the link carries"},
+       "topology: links[0] (a-b): bytes_per_second is 0, expected 1 to 1e+15; "
+       "say how many bytes per second the link carries"},
       {node + R"(nodes { name: "b" } links { a: "a" b: "b" bytes_per_second: 1 }
                  links { a: "b" b: "a" bytes_per_second: 1 })",
        "topology: links[1] (b-a): the pair is there twice, expected one link"},
       {node + "link_bytes_per_second: -1",
-       "topology: link_bytes_per_second is -1, expected a number from 0 on"},
+       "topology: link_bytes_per_second is -1, expected 1 to 1e+15, or 0; say "
+       "how many bytes per second the link carries"},
       {R"(nodes { name: "a" devices { name: "d" } devices { name: "e" } })",
        "topology: local_bytes_per_second is 0, expected a number above 0, as a "
        "node has several devices; say it, or levels[0]"},
@@ -170,6 +188,11 @@ TEST_CASE("topology: what is wrong is named with its place") {
        "topology: node a: the number of components is 1, expected 0, one for "
        "each level above nodes; say for levels[2] and further which of them "
        "the node is in"},
+      {"levels { count: 1 bytes_per_second: 1 } "
+       "levels { count: 1 bytes_per_second: 1 } "
+       "levels { count: 1 bytes_per_second: 1 } "
+       "nodes { name: \"a\" devices { name: \"d\" } components: -7 }",
+       "topology: node a: a component is -7, expected 0 or more"},
   };
   for (const auto& row : rows) CHECK(Refusal(row.text) == row.message);
 }
@@ -187,6 +210,10 @@ TEST_CASE("topology: flags give levels from the innermost out") {
   CHECK(gigabit->levels(1).bytes_per_second() == 125e6);
   CHECK(gigabit->levels(1).latency_seconds() == 50e-6);
   CHECK(LevelsOf("4", "1e9", "2e-6")->levels(0).latency_seconds() == 2e-6);
+  const auto units = LevelsOf("4,2", "1e9,1e9", "2us,5ms");
+  REQUIRE(units.ok());
+  CHECK(units->levels(0).latency_seconds() == Approx(2e-6));
+  CHECK(units->levels(1).latency_seconds() == Approx(5e-3));
 }
 
 TEST_CASE("topology: flags that cannot be are refused, whichever it is") {
@@ -199,11 +226,11 @@ TEST_CASE("topology: flags that cannot be are refused, whichever it is") {
                              "300,300", "99999999999", "1,1,1,1,1,1,1,1,1"}) {
     CHECK(refusal(counts, "", "").rfind("--devices: value is", 0) == 0);
   }
-  for (const char* speeds :
-       {"0", "nan", "inf", "-1", "fast", "1e9,1e9", "1e9,"}) {
+  for (const char* speeds : {"0", "nan", "inf", "-1", "fast", "1e9,1e9", "1e9,",
+                             "1e-300", "1e300", "1e14GB"}) {
     CHECK(refusal("4", speeds, "").rfind("--bandwidth: value is", 0) == 0);
   }
-  for (const char* waits : {"nan", "-1", "soon", "0,0"}) {
+  for (const char* waits : {"nan", "-1", "soon", "0,0", "1e300", "1e9", "5m"}) {
     CHECK(refusal("4", "1e9", waits).rfind("--latency: value is", 0) == 0);
   }
 }
