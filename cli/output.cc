@@ -293,7 +293,9 @@ std::string FormatSeconds(double seconds) {
 }
 
 std::string FormatPercent(double share) {
-  return std::isfinite(share) ? absl::StrFormat("%.1f%%", 100 * share) : "-";
+  if (!std::isfinite(share)) return "-";
+  const double percent = std::round(1000 * share) / 10;
+  return absl::StrFormat("%.1f%%", percent == 0 ? 0.0 : percent);  // never -0.0
 }
 
 std::string SafeText(absl::string_view text) {

@@ -323,6 +323,7 @@ TEST_CASE("sizes and times read well") {
   CHECK(FormatSeconds(3700) == "1h01m");
   CHECK(FormatSeconds(-1) == "-");
   CHECK(FormatPercent(0.1234) == "12.3%");
+  CHECK(FormatPercent(-1e-17) == "0.0%");
 }
 
 }  // namespace pipework

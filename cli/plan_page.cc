@@ -38,12 +38,17 @@ std::string Plural(int64_t n, absl::string_view noun,
 
 // Fewer digits for larger numbers.
 std::string Rate(double per_second) {
-  return absl::StrFormat(per_second < 10 ? "%.2f" : "%.0f", per_second);
+  return absl::StrFormat(per_second < 0.1  ? "%.2g"
+                         : per_second < 10 ? "%.2f"
+                                           : "%.0f",
+                         per_second);
 }
 
 std::string BytesPerSecond(double bytes) {
-  return absl::StrFormat(bytes < 1e9 ? "%.1f MB/s" : "%.2f GB/s",
-                         bytes / (bytes < 1e9 ? 1e6 : 1e9));
+  if (bytes < 1e3) return absl::StrFormat("%.0f B/s", bytes);
+  if (bytes < 1e6) return absl::StrFormat("%.1f kB/s", bytes / 1e3);
+  if (bytes < 1e9) return absl::StrFormat("%.1f MB/s", bytes / 1e6);
+  return absl::StrFormat("%.2f GB/s", bytes / 1e9);
 }
 
 // "cpu:0-2,5" for devices of one node.

@@ -1,5 +1,6 @@
 """pipectl plan: profiles, clusters, plans fed back, predicted and measured."""
 import json
+import subprocess
 import unittest
 
 import harness
@@ -109,6 +110,14 @@ class Plans(harness.Case):
              'links[0]: b is "b"'),
             ("levels { count: 2 bytes_per_sec", ":1:"),
             ("levels { count: 2000000 bytes_per_second: 1 }", "65536"),
+            ("levels { count: 4 bytes_per_second: 1e300 }",
+             "bytes_per_second is 1e+300"),
+            ("levels { count: 4 bytes_per_second: 1 latency_seconds: 1e300 }",
+             "latency_seconds is 1e+300"),
+            ("levels { count: 4 bytes_per_second: 1 } "
+             "device { relative_speed: 1e300 }", "relative_speed is 1e+300"),
+            ("levels { count: 4 bytes_per_second: 1 } "
+             'device { name: "\\377" }', "printable ASCII"),
         )
         for text, words in rows:
             with self.subTest(text=text):
@@ -126,7 +135,16 @@ class Plans(harness.Case):
                       ("--devices", "4", "--memory-limit", "much"),
                       ("--devices", "4", "--in-flight", "0"),
                       ("--devices", "4", "--max-stages", "0"),
-                      ("--devices", "4", "--profile-batch", "0")):
+                      ("--devices", "4", "--profile-batch", "0"),
+                      ("--devices", "4", "--profile-batch", "10000000000"),
+                      ("--devices", "4", "--minibatch", "10000000000"),
+                      ("--devices", "4", "--alternatives", "101"),
+                      ("--devices", "4", "--in-flight", "65537"),
+                      ("--devices", "4", "--bandwidth", "1e300"),
+                      ("--devices", "4", "--latency", "1e300"),
+                      ("--devices", "4x2", "--latency", "1e300"),
+                      ("--devices", "4", "--memory-limit", "0"),
+                      ("--devices", "4", "--set", "run.epochs=1")):
             with self.subTest(flags=flags):
                 self.refused(2, flags[-2], *profile, *flags)
 
@@ -143,16 +161,56 @@ class Plans(harness.Case):
             (good.replace("=1.0,", "=nan,", 1), ":1"),
             (good[:30], ":1"),
             ("#" * (11 << 20), "size"),
+            ("a" * (1 << 20), 'no field named "aaa'),
+            (good + line.format(3, "1.0") + line.format(4, "1.0") +
+             "\tnode3 -- node4\n", "in pieces"),
+            ('layers { name: "a\\033[31m" }', "printable ASCII"),
         )
         for text, words in rows:
             with self.subTest(text=text[:40]):
                 self.refused(3, words, "--profile",
                              self.file("graph.txt", text), "--devices", "4")
+                page = pipectl("plan", "--profile", self.folder / "graph.txt",
+                               "--devices", "4")
+                self.assertLess(len(page.stderr), 500)
         self.refused(2, "cannot be opened", "--profile", self.folder / "none",
                      "--devices", "4")
         self.refused(2, "SPEC is missing", "--devices", "4")
         self.refused(3, "stages", "--profile", self.file("two.txt", good),
                      "--devices", "4", "--stages", "3")
+
+
+    def test_a_value_of_a_flag_is_one_word(self):
+        code, plan = pipectl_json("plan", "--set", "run.epochs=1",
+                                  JOBS / "digits.yaml", "--devices", "4")
+        self.assertEqual((code, plan["kind"]), (0, "Plan"), plan)
+        # A profile of another graph: which file, and both numbers.
+        profile = PROFILES / "alexnet" / "graph.txt"
+        self.refused(3, f"{profile}: profile: its number of layers is 22, "
+                     "expected 13", "--profile", profile, JOBS / "digits.yaml",
+                     "--devices", "4")
+        self.refused(3, "another kind", "--profile", profile, "--profile",
+                     profile, "--devices", "4")
+        self.refused(2, "is empty", "--profile", "", "--devices", "4")
+        self.refused(2, "one word too many", JOBS / "digits.yaml", "b")
+
+    def test_flags_that_a_coordinator_has_no_use_for_are_refused(self):
+        for flag, value in (("--bandwidth", "1e9"), ("--latency", "1e-3"),
+                            ("--profile-batch", "4")):
+            self.refused(2, flag, JOBS / "digits.yaml", flag, value)
+
+    def test_a_full_disk_is_named(self):
+        for form in ("table", "json"):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [str(harness.BIN / "pipectl"), "plan", "--profile",
+                     str(PROFILES / "alexnet" / "graph.txt"), "--devices", "4",
+                     "-o", form], stdout=full, stderr=subprocess.PIPE,
+                    text=True, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.splitlines(), [
+                "error: standard output: cannot be written: "
+                "No space left on device"])
 
 
 class PlansOfACluster(harness.Case):
@@ -225,6 +283,24 @@ class PlansOfACluster(harness.Case):
         refused(3, "there twice",
                 lambda other: other["stages"].append(other["stages"][0]))
         refused(3, "not readable", lambda other: other.update(stages="many"))
+        refused(3, "replicas is -1",
+                lambda other: other["stages"][0].update(replicas=-1))
+        refused(3, "in_flight is -1",
+                lambda other: other.update(in_flight=-1))
+        lines = refused(3, "its schedule is aaa",
+                        lambda other: other.update(schedule="a" * (10 << 20)))
+        self.assertLess(len(lines), 500)
+        # What the coordinator finds lies in the plan, not in the spec.
+        lines = refused(3, "other.json",
+                        lambda other: other["stages"].reverse())
+        self.assertNotIn("digits.yaml", lines)
+        self.assertIn("  stages[", lines)
+
+        # Both sides of a contradiction.
+        done = self.here("plan", JOBS / "digits.yaml", "--max-stages", "2")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("the number of stages is 4, expected at most 2",
+                      done.stderr)
         done = self.here("submit", JOBS / "digits.yaml", "--plan",
                          self.folder / "none")
         self.assertEqual(done.returncode, 2, done.stderr)
