@@ -207,7 +207,7 @@ absl::StatusOr<LocalPipeline::Result> LocalPipeline::Run(Options options) {
       result.measured_step_ms = progress.measured_step_ms();
     }
     if (report.has_shard()) shards.push_back(report.shard());
-    if (report.has_checkpoint()) {
+    if (report.has_checkpoint() && report.checkpoint().problem().empty()) {
       v1::Manifest manifest = report.checkpoint().manifest();
       for (v1::Shard& shard : *manifest.mutable_shards()) {
         for (const v1::RunnerReport::ShardReady& ready : shards) {
