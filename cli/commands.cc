@@ -125,6 +125,9 @@ const std::vector<Command>& Commands() {
         {"--in-flight", "N", "noam, auto or a number"},
         {"--alternatives", "N", "the N next best plans too"},
         {"--explain", "", "why it is as fast as it is, and what would move it"},
+        {"--timeline", "FILE",
+         "what the devices do in some steps: .svg, .json (Chrome trace), .txt, "
+         "or - for text here"},
         {"--detailed-exitcode", "", "20: would queue, 21: never fits"}},
        {{"SPEC", "job spec; or diff JOB: a job's plan beside what was measured",
          0, 2}},

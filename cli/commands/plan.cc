@@ -1,8 +1,10 @@
 #include "cli/commands/plan.h"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/commands/plan_inputs.h"
@@ -15,14 +17,17 @@
 #include "proto/errors.h"
 #include "proto/status_macros.h"
 #include "scheduler/planning/planning.h"
+#include "scheduler/timeline.h"
 
 namespace pipework {
 namespace {
 
 // The plan of `spec`, or where there is none of the first profile, whose spec
 // is then filled in.
+// `timeline` may be null.
 absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation, bool has_spec,
-                                  v1::JobSpec* spec) {
+                                  v1::JobSpec* spec,
+                                  PlannedTimeline* timeline) {
   ASSIGN_OR_RETURN(PlanningOptions options, PlanningOptionsOf(invocation));
   ASSIGN_OR_RETURN(std::vector<v1::Profile> profiles, ProfilesOf(invocation));
   ASSIGN_OR_RETURN(
@@ -51,7 +56,7 @@ absl::StatusOr<v1::Plan> PlanHere(const Invocation& invocation, bool has_spec,
   }
   options.other_profiles.assign(profiles.begin() + 1, profiles.end());
   absl::StatusOr<v1::Plan> plan =
-      PlanJob(*spec, graph, profiles[0], topology, options);
+      PlanJob(*spec, graph, profiles[0], topology, options, timeline);
   if (absl::IsFailedPrecondition(plan.status())) {
     absl::Status infeasible = plan.status();
     SetReason("INFEASIBLE", &infeasible);
@@ -87,6 +92,56 @@ absl::StatusOr<v1::Plan> PlanThere(const Invocation& invocation,
         "coordinator");
   }
   return plan;
+}
+
+// UsageError: no such kind of file, or none where the plan is not made here.
+absl::Status CheckTimelineFlag(const Invocation& invocation, bool here) {
+  if (!invocation.Has("timeline")) return absl::OkStatus();
+  const std::string file = invocation.Get("timeline");
+  if (!here) {
+    return UsageError(Mismatch("--timeline", "the plan", "the coordinator's",
+                               "one that is made here",
+                               "add --devices, --topology or --profile"));
+  }
+  if (file == "-" && invocation.out->format == OutputFormat::kJson) {
+    return UsageError(Mismatch("--timeline", "file", "- beside -o json",
+                               "the name of a file"));
+  }
+  for (const char* ending : {".svg", ".json", ".txt"}) {
+    if (absl::EndsWith(file, ending)) return absl::OkStatus();
+  }
+  if (file == "-") return absl::OkStatus();
+  return UsageError(Mismatch("--timeline", "file",
+                             absl::StrCat("\"", file, "\""),
+                             "a name ending in .svg, .json or .txt, or -"));
+}
+
+// The exit code.
+int WriteTimeline(const Invocation& invocation, const std::string& job,
+                  const PlannedTimeline& timeline) {
+  const Output& out = *invocation.out;
+  const std::string file = invocation.Get("timeline");
+  if (file == "-") {
+    out.Text(absl::StrCat(
+        "\n", TimelineText(timeline.lanes, timeline.window, Output::Width())));
+    return kExitOk;
+  }
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  if (absl::EndsWith(file, ".svg")) {
+    stream << TimelineSvg(timeline.lanes, timeline.window,
+                          absl::StrCat("job ", job, ", predicted"));
+  } else if (absl::EndsWith(file, ".json")) {
+    stream << TimelineTrace(timeline.lanes, timeline.window);
+  } else {
+    stream << TimelineText(timeline.lanes, timeline.window);
+  }
+  stream.close();
+  if (!stream) {
+    return out.Error(kExitUsage, "UNWRITABLE_FILE",
+                     absl::StrCat("--timeline: ", file, " cannot be written"));
+  }
+  out.Note(absl::StrCat("wrote ", file));
+  return kExitOk;
 }
 
 int PlanDiff(Invocation& invocation) {
@@ -164,8 +219,12 @@ int PlanCommand(Invocation& invocation) {
                      "--profile-batch: there is no --profile whose batch it "
                      "could say; give one, or drop it");
   }
+  const absl::Status flag = CheckTimelineFlag(invocation, here);
+  if (!flag.ok()) return out.Error(flag);
+  const bool draws = invocation.Has("timeline");
+  PlannedTimeline timeline;
   const absl::StatusOr<v1::Plan> plan =
-      here ? PlanHere(invocation, has_spec, &spec)
+      here ? PlanHere(invocation, has_spec, &spec, draws ? &timeline : nullptr)
            : PlanThere(invocation, path, &spec);
   if (!plan.ok()) {
     const bool infeasible = absl::IsFailedPrecondition(plan.status());
@@ -179,6 +238,10 @@ int PlanCommand(Invocation& invocation) {
   for (const v1::Plan& next : plan->alternatives()) {
     out.Text(absl::StrCat("\nNumber ", rank++, ":\n",
                           PlanPage(next, spec.name(), Output::Width())));
+  }
+  if (draws) {
+    const int code = WriteTimeline(invocation, spec.name(), timeline);
+    if (code != kExitOk) return code;
   }
   if (!plan->feasible()) {
     return invocation.Has("detailed-exitcode") ? kExitNeverFits : kExitRejected;

@@ -2,6 +2,7 @@
 import json
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 import harness
 from harness import JOBS, TESTDATA, pipectl, pipectl_json
@@ -69,6 +70,47 @@ class Plans(harness.Case):
                                  *cluster, "--cost-model", "public_code")
                 self.assertAlmostEqual(plan["bottleneck_seconds"], seconds,
                                        delta=1e-9)
+
+    def test_no_link_carries_more_than_it_can(self):
+        for name in ("vgg16", "alexnet", "gnmt"):
+            with self.subTest(name=name):
+                plan = self.plan("--profile", PROFILES / name / "graph.txt",
+                                 "--devices", "4,4", "--bandwidth",
+                                 "1e9,1.25e9")
+                self.assertTrue(plan["links"])
+                for link in plan["links"]:
+                    self.assertLessEqual(
+                        link["bytes_per_second"],
+                        link["limit_bytes_per_second"] * (1 + 1e-9), link)
+
+    def test_the_steady_state_is_drawn(self):
+        base = ("--profile", PROFILES / "alexnet" / "graph.txt", "--devices",
+                "2,2", "--bandwidth", "8e9,1.25e9", "--stages", "3")
+        svg = self.folder / "plan.svg"
+        trace = self.folder / "plan.json"
+        text = self.folder / "plan.txt"
+        plan = self.plan(*base, "--timeline", svg)
+        self.plan(*base, "--timeline", trace)
+        self.plan(*base, "--timeline", text)
+        picture = xml.etree.ElementTree.parse(svg).getroot()
+        self.assertTrue(picture.tag.endswith("svg"))
+        events = json.loads(trace.read_text())["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        # Every stage runs forwards and backwards, for some steps.
+        self.assertEqual(
+            {(event["tid"], event["name"][0]) for event in spans},
+            {(tid, kind) for tid in {event["tid"] for event in spans}
+             for kind in "FB"})
+        ends = [event["ts"] + event["dur"] for event in spans]
+        self.assertGreater(max(ends), 3000 * plan["predicted_step_ms"])
+        page = pipectl("plan", *base, "--timeline", "-")
+        lanes = [line for line in page.stdout.splitlines()
+                 if line.startswith(("s0 ", "s1 ", "s2 "))]
+        self.assertEqual(len(lanes), 3)
+        self.assertEqual(text.read_text().splitlines()[:3], lanes)
+        self.refused(2, "--timeline: file is ", *base, "--timeline", "plan.png")
+        self.refused(2, "cannot be written", *base, "--timeline",
+                     self.folder / "none" / "plan.svg")
 
     def test_the_clusters_of_the_paper_can_be_planned_for(self):
         for cluster in sorted(CLUSTERS.glob("cluster_*.txtpb")):

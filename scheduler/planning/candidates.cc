@@ -1,6 +1,7 @@
 #include "scheduler/planning/candidates.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -20,7 +21,7 @@ namespace pipework {
 namespace {
 
 // Most steps of the partitioner for each of several numbers of devices.
-constexpr double kManyCells = 2e8;
+constexpr double kManyCells = 2e7;
 constexpr int kMostStages = 16;
 // Steps closer than this are as good as equal.
 constexpr double kSameStep = 1.01;
@@ -136,8 +137,8 @@ std::vector<int> WorkersToTry(const Planner& planner, int stages) {
   const int devices = planner.pool.size();
   const double layers = planner.work.chain.size();
   const bool heavy = stages * layers * layers * devices * devices > kManyCells;
-  std::set<int> tried = {devices};
-  if (!heavy) {
+  std::set<int> tried = {stages, devices};
+  if (!heavy && planner.near_stages == 0) {
     for (int m = stages; m <= devices; ++m) {
       if (devices <= 8 || m == stages || m % 4 == 0) tried.insert(m);
     }
@@ -221,7 +222,9 @@ std::vector<std::vector<StageCut>> AutomaticCuts(const Planner& planner,
     }
     return all;
   }
+  const int near = planner.near_stages;
   for (int stages = most; stages >= 1; --stages) {
+    if (near > 0 && std::abs(stages - near) > 1 && stages > 1) continue;
     for (const int workers : WorkersToTry(planner, stages)) {
       if (workers < stages || (pins.straight && workers != stages)) continue;
       auto cuts = CutsFor(planner, stages, workers, {});

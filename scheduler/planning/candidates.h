@@ -22,6 +22,8 @@ struct Planner {
   const v1::OptimizerSpec& optimizer;
   const CostModel& model;
   const std::vector<std::string>& data_nodes;
+  // As in PlanningOptions.
+  int near_stages = 0;
 };
 
 struct Candidate {

@@ -17,6 +17,7 @@
 #include "scheduler/planning/memory.h"
 #include "scheduler/planning/orders.h"
 #include "scheduler/planning/pins.h"
+#include "scheduler/planning/predict.h"
 #include "scheduler/planning/rivals.h"
 #include "scheduler/planning/to_plan.h"
 #include "scheduler/planning/topology.h"
@@ -77,7 +78,7 @@ class Planning {
         topology_(topology),
         options_(options) {}
 
-  absl::StatusOr<v1::Plan> Run() {
+  absl::StatusOr<v1::Plan> Run(PlannedTimeline* timeline) {
     ASSIGN_OR_RETURN(model_, FindCostModel(options_.cost_model));
     pool_ = MakePool(topology_, spec_.threads_per_executor());
     LimitMemory(&pool_);
@@ -106,10 +107,14 @@ class Planning {
       for (std::string& sentence : Explanation(candidates[0], plan)) {
         plan.add_explanation(std::move(sentence));
       }
-      for (v1::Improvement& improvement :
-           Improvements(spec_, topology_, plan, Replanner())) {
+      for (v1::Improvement& improvement : Improvements(
+               spec_, topology_, plan, Replanner(plan.stages_size()))) {
         *plan.add_improvements() = std::move(improvement);
       }
+    }
+    if (timeline != nullptr) {
+      ASSIGN_OR_RETURN(*timeline, TimelineOf(candidates[0].planner->work, pool_,
+                                             candidates[0].layout));
     }
     return plan;
   }
@@ -151,7 +156,8 @@ class Planning {
                      MakeWorkload(request_, ordered->graph, ordered->profile,
                                   ordered->others, pool_));
     ordered->planner.reset(new Planner{ordered->work, pool_, spec_.optimizer(),
-                                       *model_, options_.data_nodes});
+                                       *model_, options_.data_nodes,
+                                       options_.near_stages});
     orders_.push_back(std::move(ordered));
     return absl::OkStatus();
   }
@@ -254,20 +260,22 @@ class Planning {
     }
     ASSIGN_OR_RETURN(std::vector<v1::Depth> depths, DepthsOf(best));
     for (v1::Depth& depth : depths) *plan->add_depths() = std::move(depth);
-    for (v1::PinCost& cost : PinCosts(spec_, topology_, *plan, Replanner())) {
+    for (v1::PinCost& cost : PinCosts(spec_, topology_, *plan, Replanner(0))) {
       *plan->add_pin_costs() = std::move(cost);
     }
     return absl::OkStatus();
   }
 
   // Plans alone, by the same rules.
-  ReplanFn Replanner() const {
-    return [this](const v1::JobSpec& spec, const v1::Topology& topology) {
+  ReplanFn Replanner(int near_stages) const {
+    return [this, near_stages](const v1::JobSpec& spec,
+                               const v1::Topology& topology) {
       PlanningOptions options = options_;
       options.rivals = false;
       options.explain = false;
       options.advice = false;
       options.alternatives = 0;
+      options.near_stages = near_stages;
       return PlanJob(spec, graph_, profile_, topology, options);
     };
   }
@@ -318,13 +326,14 @@ absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec,
                                  const v1::Graph& graph,
                                  const v1::Profile& profile,
                                  const v1::Topology& topology,
-                                 const PlanningOptions& options) {
+                                 const PlanningOptions& options,
+                                 PlannedTimeline* timeline) {
   // Nodes may be left to the levels.
   if (topology.nodes().empty() && topology.levels_size() > 0) {
     ASSIGN_OR_RETURN(const v1::Topology expanded, ExpandTopology(topology));
-    return Planning(spec, graph, profile, expanded, options).Run();
+    return Planning(spec, graph, profile, expanded, options).Run(timeline);
   }
-  return Planning(spec, graph, profile, topology, options).Run();
+  return Planning(spec, graph, profile, topology, options).Run(timeline);
 }
 
 }  // namespace pipework

@@ -12,6 +12,7 @@
 #include "proto/placement.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/profile.pb.h"
+#include "scheduler/planning/predict.h"
 
 namespace pipework {
 
@@ -38,6 +39,8 @@ struct PlanningOptions {
   bool use_fewer_devices = false;
   // Bytes of a device that may be used; 0: all.
   int64_t memory_limit = 0;
+  // A quick look: automatic stages are about so many; 0: any number.
+  int near_stages = 0;
 };
 
 // The best plan for the devices in `topology` (usable ones only), pins of
@@ -53,11 +56,13 @@ struct PlanningOptions {
 // tried.
 // InvalidArgument: pins that contradict each other or the graph, a profile of
 // another graph. NotFound: unknown cost model, schedule or policy.
+// `timeline`, where it is given: what its devices do in some steps.
 absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec,
                                  const v1::Graph& graph,
                                  const v1::Profile& profile,
                                  const v1::Topology& topology,
-                                 const PlanningOptions& options);
+                                 const PlanningOptions& options,
+                                 PlannedTimeline* timeline = nullptr);
 
 // Seats for the plan's stages in `topology`: the devices that the plan names,
 // where it names them and stage 0 sits on one of `data_nodes` (empty: any);

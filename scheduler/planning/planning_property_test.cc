@@ -1,9 +1,11 @@
 // Plans of many small random jobs against all that could have been planned.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/algorithms/brute_force.h"
+#include "partitioner/algorithms/mixed.h"
 #include "scheduler/planning/planning.h"
 #include "scheduler/testing/jobs.h"
 
@@ -206,6 +208,152 @@ TEST_CASE("planning: a fast device gets more layers, a slow one is no burden") {
   REQUIRE(free.ok());
   // Never slower than the fast one alone.
   CHECK(free->predicted_step_ms() <= 8000.0 / 3 + 1e-6);
+}
+
+// ---- devices that differ ----------------------------------------------------
+
+struct MixedJob {
+  Job job;
+  v1::Topology topology;
+  std::vector<double> speeds;
+
+  // Seconds of layers first..last on device d.
+  double Seconds(int first, int last, size_t d) const {
+    double seconds = 0;
+    for (int l = first; l <= last; ++l) {
+      seconds += job.profile.layers(l).forward_seconds() +
+                 job.profile.layers(l).backward_seconds();
+    }
+    return seconds / speeds[d];
+  }
+};
+
+// Up to 8 layers, up to 5 devices; links are free and nothing is large.
+MixedJob RandomMixedJob(std::mt19937* random) {
+  MixedJob mixed;
+  mixed.job = RandomJob(random, 2 + (*random)() % 7);
+  for (v1::LayerProfile& layer : *mixed.job.profile.mutable_layers()) {
+    layer.set_output_bytes(0);
+    layer.set_parameter_bytes(0);
+  }
+  const int devices = 2 + (*random)() % 4;
+  mixed.topology = testing::Cluster(1, devices);
+  for (v1::Device& device :
+       *mixed.topology.mutable_nodes(0)->mutable_devices()) {
+    mixed.speeds.push_back(1.0 + (*random)() % 4);
+    device.set_relative_speed(mixed.speeds.back());
+  }
+  return mixed;
+}
+
+// Seconds of layers first..last on all devices of `set`, by the formula.
+double StageOn(const MixedJob& mixed, int first, int last, unsigned set) {
+  std::vector<double> each;
+  for (size_t d = 0; d < mixed.speeds.size(); ++d) {
+    if ((set >> d & 1) != 0) each.push_back(mixed.Seconds(first, last, d));
+  }
+  std::vector<int> shares = SharesFor(each);
+  if (shares.empty()) shares.assign(each.size(), 1);
+  double slowest = 0;
+  double round = 0;
+  for (size_t q = 0; q < each.size(); ++q) {
+    slowest = std::max(slowest, each[q] * shares[q]);
+    round += shares[q];
+  }
+  return slowest / round;
+}
+
+// The shortest bottleneck of all cuts over all sets of devices.
+double ShortestBottleneck(const MixedJob& mixed) {
+  const int layers = mixed.job.graph.layers_size();
+  const unsigned all = (1U << mixed.speeds.size()) - 1;
+  // By layers done and devices taken.
+  std::vector<List> best(layers + 1, List(all + 1, 1e9));
+  best[0][0] = 0;
+  for (int first = 0; first < layers; ++first) {
+    for (unsigned used = 0; used <= all; ++used) {
+      if (best[first][used] >= 1e9) continue;
+      for (int last = first; last < layers; ++last) {
+        for (unsigned set = 1; set <= all; ++set) {
+          if ((set & used) != 0) continue;
+          double& cell = best[last + 1][used | set];
+          cell = std::min(cell, std::max(best[first][used],
+                                         StageOn(mixed, first, last, set)));
+        }
+      }
+    }
+  }
+  return *std::min_element(best[layers].begin(), best[layers].end());
+}
+
+TEST_CASE(
+    "planning: on devices that differ the step is within 2 % of the shortest "
+    "bottleneck of all layouts") {
+  std::mt19937 random(19);
+  for (int round = 0; round < 40; ++round) {
+    const MixedJob mixed = RandomMixedJob(&random);
+    v1::JobSpec spec = testing::SpecOf();
+    // Not the depth of the pipe is asked here.
+    spec.mutable_pipeline()->set_in_flight("auto");
+    const auto plan = PlanJob(spec, mixed.job.graph, mixed.job.profile,
+                              mixed.topology, Alone());
+    REQUIRE(plan.ok());
+    CAPTURE(round, mixed.job.graph.layers_size(), mixed.speeds.size());
+    const double shortest = ShortestBottleneck(mixed);
+    CHECK(plan->bottleneck_seconds() <= 1.02 * shortest);
+    CHECK(plan->bottleneck_seconds() >= shortest * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("planning: slower devices never make a plan slower") {
+  std::mt19937 random(23);
+  for (int round = 0; round < 25; ++round) {
+    MixedJob mixed = RandomMixedJob(&random);
+    for (v1::LayerProfile& layer : *mixed.job.profile.mutable_layers()) {
+      layer.set_output_bytes(random() % 30);
+      layer.set_parameter_bytes(random() % 30);
+    }
+    mixed.topology.set_local_bytes_per_second(5.0 + random() % 20);
+    const auto plan = PlanJob(testing::SpecOf(), mixed.job.graph,
+                              mixed.job.profile, mixed.topology, Alone());
+    REQUIRE(plan.ok());
+    for (double slowest = 2; slowest <= 4; ++slowest) {
+      v1::Topology faster = mixed.topology;
+      auto* devices = faster.mutable_nodes(0)->mutable_devices();
+      for (int d = devices->size() - 1; d >= 0; --d) {
+        if (devices->Get(d).relative_speed() < slowest) {
+          devices->DeleteSubrange(d, 1);
+        }
+      }
+      if (devices->empty()) continue;
+      const auto fewer = PlanJob(testing::SpecOf(), mixed.job.graph,
+                                 mixed.job.profile, faster, Alone());
+      REQUIRE(fewer.ok());
+      CAPTURE(round, slowest);
+      CHECK(plan->predicted_step_ms() <= 1.011 * fewer->predicted_step_ms());
+    }
+  }
+}
+
+// Rings and messages share the links: their sum once came to several times
+// what a link can carry.
+TEST_CASE("planning: no link carries more than it can") {
+  std::mt19937 random(29);
+  for (int round = 0; round < 20; ++round) {
+    const Job job = RandomJob(&random, 6);
+    v1::Topology topology = testing::Cluster(3, 2);
+    topology.set_local_bytes_per_second(2.0 + random() % 9);
+    topology.set_link_bytes_per_second(1.0 + random() % 9);
+    const auto plan =
+        PlanJob(testing::SpecOf(), job.graph, job.profile, topology, Alone());
+    REQUIRE(plan.ok());
+    for (const v1::LinkLoad& link : plan->links()) {
+      CAPTURE(round, link.from(), link.to());
+      CHECK(link.limit_bytes_per_second() > 0);
+      CHECK(link.bytes_per_second() <=
+            link.limit_bytes_per_second() * (1 + 1e-9));
+    }
+  }
 }
 
 }  // namespace

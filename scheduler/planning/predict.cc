@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "proto/status_macros.h"
 #include "scheduler/compile.h"
 #include "scheduler/passes/simulate.h"
+#include "scheduler/planning/link_loads.h"
 
 namespace pipework {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 constexpr int kManyRows = 64;
 // A longest round of updates that the window holds whole.
 constexpr int64_t kLongestRound = 256;
+// Units of each replica that a timeline shows.
+constexpr int kDrawnRounds = 4;
 
 // Minibatches to simulate, and the window of them in which the pipe is full.
 struct Window {
@@ -180,38 +184,86 @@ std::vector<double> Staleness(const Program& program) {
   return staleness;
 }
 
-}  // namespace
+// A layout on a clock.
+struct Run {
+  PipelineShape shape;
+  Window window;
+  Program program;
+  Timeline timeline;
+  // When each minibatch leaves the pipe: with its last backward on stage 0.
+  std::vector<double> left;
 
-absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
-                                   const Layout& layout) {
-  const PipelineShape shape = ShapeOfLayout(work, layout);
-  const Window window =
-      SteadyWindow(shape, work.unit_is_microbatch,
+  double begin() const { return left[window.begin]; }
+  double end() const { return left[window.end]; }
+};
+
+absl::StatusOr<Run> RunOf(const Workload& work, const DevicePool& pool,
+                          const Layout& layout) {
+  Run run;
+  run.shape = ShapeOfLayout(work, layout);
+  run.window =
+      SteadyWindow(run.shape, work.unit_is_microbatch,
                    IsSynchronous(work.recipe.schedule), work.accumulate);
   Segment segment;
-  segment.minibatches = window.minibatches;
+  segment.minibatches = run.window.minibatches;
   segment.microbatches =
-      work.unit_is_microbatch ? work.UnitsOf(shape.round(StageId{0})) : 1;
+      work.unit_is_microbatch ? work.UnitsOf(run.shape.round(StageId{0})) : 1;
   segment.accumulate = work.accumulate;
-  ASSIGN_OR_RETURN(const Program program, Compile(work.recipe, shape, segment));
-  ASSIGN_OR_RETURN(const Timeline timeline,
-                   Simulate(program, TimesOf(work, pool, layout, shape)));
-
-  // A minibatch leaves the pipe with its last backward on stage 0.
-  std::vector<double> left(segment.minibatches, 0);
-  for (const Timeline::Span& span : timeline.spans) {
-    if (program.rows[span.row].stage != StageId{0} ||
+  ASSIGN_OR_RETURN(run.program, Compile(work.recipe, run.shape, segment));
+  ASSIGN_OR_RETURN(
+      run.timeline,
+      Simulate(run.program, TimesOf(work, pool, layout, run.shape)));
+  run.left.assign(segment.minibatches, 0);
+  for (const Timeline::Span& span : run.timeline.spans) {
+    if (run.program.rows[span.row].stage != StageId{0} ||
         span.kind != ActionKind::kBackward) {
       continue;
     }
-    double& end = left[span.unit / segment.microbatches];
+    double& end = run.left[span.unit / segment.microbatches];
     end = std::max(end, span.end);
   }
+  return run;
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedTimeline> TimelineOf(const Workload& work,
+                                           const DevicePool& pool,
+                                           const Layout& layout) {
+  ASSIGN_OR_RETURN(const Run run, RunOf(work, pool, layout));
+  std::vector<std::string> devices;
+  for (const std::vector<int>& stage : layout.seats) {
+    for (const int device : stage) devices.push_back(pool.devices[device].name);
+  }
+  // Some units of each replica.
+  int64_t steps = kDrawnRounds;
+  for (int s = 0; s < run.shape.stages(); ++s) {
+    steps =
+        std::max(steps, int64_t{kDrawnRounds} * run.shape.round(StageId{s}));
+  }
+  const int64_t first = std::max(run.window.begin, run.window.end - steps);
+  return PlannedTimeline{LanesOf(run.program, run.timeline, devices),
+                         {run.left[first], run.end()}};
+}
+
+absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
+                                   const Layout& layout) {
+  ASSIGN_OR_RETURN(const Run run, RunOf(work, pool, layout));
+  const PipelineShape& shape = run.shape;
+  const Program& program = run.program;
+  const Timeline& timeline = run.timeline;
   Prediction prediction;
-  const double begin = left[window.begin];
-  const double end = left[window.end];
+  const double begin = run.begin();
+  const double end = run.end();
+  const double simulated =
+      (end - begin) / static_cast<double>(run.window.end - run.window.begin);
+  // A ring is simulated beside the messages, not among them; and a backlog of
+  // the start-up can make a window look short.
   prediction.step_seconds =
-      (end - begin) / static_cast<double>(window.end - window.begin);
+      std::max({simulated, LeastSeconds(work, pool, layout),
+                BusiestLinkSeconds(work, pool, layout)});
+  const double stretch =
+      simulated > 0 ? prediction.step_seconds / simulated : 1;
   double busy = 0;
   prediction.utilisation.assign(shape.stages(), 0);
   for (const Timeline::Span& span : timeline.spans) {
@@ -220,10 +272,10 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
     busy += inside;
     prediction.utilisation[program.rows[span.row].stage.value()] += inside;
   }
-  const double available = (end - begin) * program.rows.size();
+  const double available = stretch * (end - begin) * program.rows.size();
   prediction.bubble = available > 0 ? 1 - busy / available : 0;
   for (int s = 0; s < shape.stages(); ++s) {
-    const double own = (end - begin) * shape.replicas[s];
+    const double own = stretch * (end - begin) * shape.replicas[s];
     double& share = prediction.utilisation[s];
     share = own > 0 ? share / own : 0;
   }

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/planning/devices.h"
 #include "scheduler/planning/workload.h"
+#include "scheduler/timeline.h"
 
 namespace pipework {
 
@@ -20,9 +21,21 @@ struct Prediction {
 };
 
 // Compiles the recipe for `layout` and simulates it, through the start-up into
-// the steady state. Devices that share cores slow each other down.
+// the steady state. Devices that share cores slow each other down. No step is
+// shorter than LeastSeconds, or than the busiest link is taken for
+// (link_loads.h).
 absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
                                    const Layout& layout);
+
+// What the devices do, and the window to look at: some steps of the steady
+// state.
+struct PlannedTimeline {
+  Lanes lanes;
+  TimeWindow window;
+};
+absl::StatusOr<PlannedTimeline> TimelineOf(const Workload& work,
+                                           const DevicePool& pool,
+                                           const Layout& layout);
 
 // Seconds that no schedule can beat: of the stage that computes longest with
 // its update and all-reduce, or of the cores that have most to do.

@@ -1,83 +1,14 @@
 #include "scheduler/planning/to_plan.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <utility>
 
 #include "scheduler/compile.h"
+#include "scheduler/planning/link_loads.h"
 #include "scheduler/planning/memory.h"
 
 namespace pipework {
 namespace {
-
-// Bytes per minibatch from one node to another.
-using Traffic = std::map<std::pair<int, int>, double>;
-
-// Pairs of replicas that are looked at one by one; beyond, a sample of them.
-constexpr int64_t kMostPairs = 4096;
-// Links of a plan that are shown.
-constexpr size_t kMostLinks = 64;
-
-void AddMessages(const Candidate& candidate, Traffic* traffic) {
-  const Workload& work = candidate.planner->work;
-  const DevicePool& pool = candidate.planner->pool;
-  const Layout& layout = candidate.layout;
-  const PipelineShape shape = ShapeOfLayout(work, layout);
-  const std::vector<StageEdge> edges = EdgesOf(shape);
-  const std::vector<int64_t> bytes = EdgeBytes(work, layout.cuts);
-  // The device of each unit of a round, by stage.
-  std::vector<std::vector<int>> seat_of;
-  for (int s = 0; s < shape.stages(); ++s) {
-    seat_of.push_back(TurnsOf(shape, StageId{s}));
-    for (int& turn : seat_of.back()) turn = layout.seats[s][turn];
-  }
-  for (size_t e = 0; e < edges.size(); ++e) {
-    const size_t from = edges[e].from.value();
-    const size_t to = edges[e].to.value();
-    const int64_t turns =
-        std::min(kMostPairs, std::lcm(int64_t{shape.round(edges[e].from)},
-                                      int64_t{shape.round(edges[e].to)}));
-    const double each = static_cast<double>(bytes[e]) * work.microbatches /
-                        static_cast<double>(turns);
-    for (int64_t turn = 0; turn < turns; ++turn) {
-      const int a =
-          pool.devices[seat_of[from][turn % seat_of[from].size()]].node;
-      const int b = pool.devices[seat_of[to][turn % seat_of[to].size()]].node;
-      (*traffic)[{a, b}] += each;
-      if (edges[e].has_gradient) (*traffic)[{b, a}] += each;
-    }
-  }
-}
-
-void AddAllReduces(const Candidate& candidate, Traffic* traffic) {
-  const Workload& work = candidate.planner->work;
-  const DevicePool& pool = candidate.planner->pool;
-  const Layout& layout = candidate.layout;
-  const PipelineShape shape = ShapeOfLayout(work, layout);
-  for (size_t s = 0; s < layout.cuts.size(); ++s) {
-    const StageCut& cut = layout.cuts[s];
-    if (cut.replicas == 1) continue;
-    double weights = 0;
-    for (int l = cut.first; l <= cut.last; ++l) weights += work.WeightBytes(l);
-    const double updates =
-        work.unit_is_microbatch
-            ? 1
-            : 1.0 / shape.round(StageId{static_cast<int>(s)});
-    // Each member sends every other its part of the sum, and the sum's part.
-    std::map<int, int> members;  // of each node
-    for (const int device : layout.seats[s]) {
-      ++members[pool.devices[device].node];
-    }
-    for (const auto& [a, on_a] : members) {
-      for (const auto& [b, on_b] : members) {
-        const double pairs =
-            static_cast<double>(on_a) * (a == b ? on_b - 1 : on_b);
-        (*traffic)[{a, b}] += 2 * updates * pairs * weights / cut.replicas;
-      }
-    }
-  }
-}
 
 int64_t LimitOf(const DevicePool& pool, const std::vector<int>& seats) {
   int64_t limit = 0;
@@ -143,45 +74,6 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
 
 }  // namespace
 
-std::vector<v1::LinkLoad> LinkLoads(const Candidate& candidate) {
-  const DevicePool& pool = candidate.planner->pool;
-  Traffic traffic;
-  AddMessages(candidate, &traffic);
-  AddAllReduces(candidate, &traffic);
-  const double step = candidate.step_seconds();
-  std::vector<int> first_on(pool.nodes.size(), -1);  // a device of each node
-  for (int d = pool.size() - 1; d >= 0; --d) first_on[pool.devices[d].node] = d;
-  Traffic busier;  // of the two directions
-  for (const auto& [ends, bytes] : traffic) {
-    double& most = busier[std::minmax(ends.first, ends.second)];
-    most = std::max(most, bytes);
-  }
-  std::vector<v1::LinkLoad> loads;
-  for (const auto& [ends, bytes] : busier) {
-    if (bytes <= 0) continue;
-    const auto [a, b] = ends;
-    v1::LinkLoad load;
-    load.set_from(pool.nodes[a]);
-    load.set_to(pool.nodes[b]);
-    load.set_bytes_per_second(step > 0 ? bytes / step : 0);
-    load.set_limit_bytes_per_second(
-        pool.LinkOf({first_on[a], first_on[b]}).bytes_per_second);
-    loads.push_back(std::move(load));
-  }
-  // Links without a limit are never busy.
-  const auto share = [](const v1::LinkLoad& load) {
-    return load.limit_bytes_per_second() > 0
-               ? load.bytes_per_second() / load.limit_bytes_per_second()
-               : 0;
-  };
-  std::stable_sort(loads.begin(), loads.end(),
-                   [&share](const v1::LinkLoad& a, const v1::LinkLoad& b) {
-                     return share(a) > share(b);
-                   });
-  if (loads.size() > kMostLinks) loads.resize(kMostLinks);
-  return loads;
-}
-
 v1::Plan ToPlan(const Candidate& candidate) {
   const Planner& planner = *candidate.planner;
   const Workload& work = planner.work;
@@ -217,7 +109,8 @@ v1::Plan ToPlan(const Candidate& candidate) {
     plan.mutable_stages(static_cast<int>(s))
         ->set_output_bytes(sent[s] / work.PartsOf(shape.round(StageId{0})));
   }
-  for (v1::LinkLoad& load : LinkLoads(candidate)) {
+  for (v1::LinkLoad& load :
+       LinkLoadsOf(work, planner.pool, layout, candidate.step_seconds())) {
     *plan.add_links() = std::move(load);
   }
   return plan;

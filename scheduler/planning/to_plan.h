@@ -3,7 +3,6 @@
 #define PIPEWORK_SCHEDULER_PLANNING_TO_PLAN_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "proto/plan.pb.h"
 #include "scheduler/planning/candidates.h"
@@ -20,10 +19,6 @@ int64_t LargestBytes(const v1::Plan& plan);
 
 // Largest staleness of a stage, in updates.
 double LargestStaleness(const v1::Plan& plan);
-
-// What crosses each link in steady state, the busiest first: activations,
-// gradients and all-reduces, by pair of nodes. At most 64 of them.
-std::vector<v1::LinkLoad> LinkLoads(const Candidate& candidate);
 
 }  // namespace pipework
 

@@ -51,6 +51,35 @@ LayerGraph Chain(int layers) {
   return graph;
 }
 
+v1::Profile ProfileOf(const LayerGraph& graph) {
+  v1::Profile profile;
+  profile.set_batch(1);
+  for (const LayerGraph::Node& node : graph.nodes) {
+    v1::LayerProfile* layer = profile.add_layers();
+    layer->set_name(node.name);
+    layer->set_forward_seconds(node.cost.forward_seconds);
+    layer->set_backward_seconds(node.cost.backward_seconds);
+    layer->set_output_bytes(node.cost.output_bytes);
+    layer->set_parameter_bytes(node.cost.parameter_bytes);
+    for (const int input : node.inputs) {
+      layer->add_inputs(graph.nodes[input].name);
+    }
+    if (node.inputs.empty()) layer->add_inputs("x");
+  }
+  return profile;
+}
+
+v1::Topology TopologyOf(const std::vector<Level>& levels) {
+  v1::Topology topology;
+  for (const Level& level : levels) {
+    v1::Topology::Level* out = topology.add_levels();
+    out->set_count(level.components);
+    out->set_bytes_per_second(level.link.bytes_per_second);
+    out->set_latency_seconds(level.link.latency_seconds);
+  }
+  return topology;
+}
+
 PartitionInput InputOf(const StateGraph& states,
                        const std::vector<Level>& levels,
                        const CostModel* model) {

@@ -9,6 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "partitioner/algorithms/partitioner.h"
 #include "partitioner/states.h"
+#include "proto/placement.pb.h"
+#include "proto/profile.pb.h"
 
 namespace pipework {
 
@@ -22,6 +24,12 @@ LayerGraph TwoBranches(int layers);
 
 // Recurrent layers one after the other, each eighth of them twice as slow.
 LayerGraph Chain(int layers);
+
+// As a measured profile of minibatches of one sample.
+v1::Profile ProfileOf(const LayerGraph& graph);
+
+// A cluster of such levels.
+v1::Topology TopologyOf(const std::vector<Level>& levels);
 
 // What pipedream_dp is given for `states` on `levels`.
 PartitionInput InputOf(const StateGraph& states,

@@ -13,7 +13,9 @@
 
 #include "absl/status/status.h"
 #include "partitioner/algorithms/pipedream_dp.h"
+#include "partitioner/profile.h"
 #include "proto/status_macros.h"
+#include "scheduler/planning/planning.h"
 #include "tools/bench/planner/cases.h"
 
 namespace pipework {
@@ -43,13 +45,46 @@ absl::Status Plan(const std::string& name,
   return absl::OkStatus();
 }
 
+// As `pipectl plan --explain` does: rivals, depths, explanation and all.
+absl::Status WholePlan(const std::string& name,
+                       const std::function<absl::StatusOr<LayerGraph>()>& read,
+                       const std::vector<int>& components,
+                       const std::string& model) {
+  const std::clock_t begin = std::clock();
+  ASSIGN_OR_RETURN(const LayerGraph layers, read());
+  const v1::Profile profile = ProfileOf(layers);
+  ASSIGN_OR_RETURN(const v1::Graph graph, GraphOfProfile(profile));
+  v1::JobSpec spec;
+  spec.mutable_batch()->set_minibatch(1);
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_pipeline()->set_schedule("1f1b");
+  const std::vector<Level> levels = Levels(components);
+  PlanningOptions options;
+  options.cost_model = model;
+  options.explain = true;
+  ASSIGN_OR_RETURN(const v1::Plan plan,
+                   PlanJob(spec, graph, profile, TopologyOf(levels), options));
+  const double seconds =
+      static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  char took[32];
+  char step[32];
+  std::snprintf(took, sizeof took, "%.3f", seconds);
+  std::snprintf(step, sizeof step, "%.3f", plan.predicted_step_ms());
+  std::printf(kRow, name.c_str(), std::to_string(layers.size()).c_str(),
+              LevelsText(levels).c_str(),
+              std::to_string(plan.stages_size()).c_str(), took, step);
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
 void Heading(const char* title) {
   std::printf("\n%s\n", title);
   std::printf(kRow, "graph", "states", "devices", "stages", "seconds",
               "ms a batch");
 }
 
-absl::Status Profiles(const std::string& folder, const CostModel* model) {
+absl::Status Profiles(const std::string& folder, const CostModel* model,
+                      const std::string& whole_model) {
   std::set<std::string> names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -59,17 +94,20 @@ absl::Status Profiles(const std::string& folder, const CostModel* model) {
     return absl::NotFoundError(folder + ": " + error.message() +
                                "; give the folder of profiles");
   }
-  Heading("Published profiles");
+  Heading(model != nullptr ? "Published profiles"
+                           : "Published profiles, the whole plan (layers)");
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name + "/graph.txt";
-    RETURN_IF_ERROR(Plan(
-        name,
-        [&path] {
-          std::stringstream text;
-          text << std::ifstream(path).rdbuf();
-          return GraphOfText(text.str(), path);
-        },
-        {4, 4}, model));
+    const auto read = [&path] {
+      std::stringstream text;
+      text << std::ifstream(path).rdbuf();
+      return GraphOfText(text.str(), path);
+    };
+    if (model != nullptr) {
+      RETURN_IF_ERROR(Plan(name, read, {4, 4}, model));
+    } else {
+      RETURN_IF_ERROR(WholePlan(name, read, {4, 4}, whole_model));
+    }
   }
   return absl::OkStatus();
 }
@@ -82,7 +120,12 @@ absl::Status Run(const std::string& folder, const std::string& model_name) {
   const auto chain = [](int layers) {
     return [layers] { return Chain(layers); };
   };
-  RETURN_IF_ERROR(Profiles(folder, model));
+  RETURN_IF_ERROR(Profiles(folder, nullptr, model_name));
+  Heading("Promised, the whole plan (layers)");
+  RETURN_IF_ERROR(
+      WholePlan("two branches of 38", branches(38), {4, 4}, model_name));
+  RETURN_IF_ERROR(WholePlan("300 layers", chain(300), {8, 16, 8}, model_name));
+  RETURN_IF_ERROR(Profiles(folder, model, model_name));
   Heading("Promised");
   RETURN_IF_ERROR(Plan("two branches of 38", branches(38), {4, 4}, model));
   RETURN_IF_ERROR(Plan("300 layers", chain(300), {8, 16, 8}, model));
