@@ -4,6 +4,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
@@ -144,6 +145,33 @@ int WriteTimeline(const Invocation& invocation, const std::string& job,
   return kExitOk;
 }
 
+// Whether `spec`, submitted now, would wait for devices that other jobs have.
+// By their number and names: a plan for fewer devices counts as one.
+bool WouldQueue(const v1::JobSpec& spec, const v1::ListNodesResponse& nodes) {
+  int free = 0;
+  absl::flat_hash_set<std::string> taken;
+  for (const v1::Node& node : nodes.nodes()) {
+    if (node.state() != "READY") continue;
+    for (const v1::Device& device : node.devices()) {
+      if (!device.usable()) continue;
+      if (node.jobs().count(device.name()) == 0) {
+        ++free;
+      } else {
+        taken.insert(absl::StrCat(node.name(), "/", device.name()));
+      }
+    }
+  }
+  int needed = std::max(1, spec.pipeline().stage_count());
+  if (spec.pipeline().stages_size() > 0) needed = 0;
+  for (const v1::StageSpec& stage : spec.pipeline().stages()) {
+    needed += std::max({1, stage.replicas(), stage.devices_size()});
+    for (const std::string& device : stage.devices()) {
+      if (taken.contains(device)) return true;
+    }
+  }
+  return needed > free;
+}
+
 int PlanDiff(Invocation& invocation) {
   const Output& out = *invocation.out;
   if (invocation.positionals.size() != 2) {
@@ -251,6 +279,13 @@ int PlanCommand(Invocation& invocation) {
         absl::StrCat("exactly this plan: pipectl plan ... -o json > "
                      "plan.json; pipectl submit ",
                      words[0], " --plan plan.json"));
+  }
+  if (!here && invocation.Has("detailed-exitcode")) {
+    absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(invocation);
+    if (!client.ok()) return out.Error(client.status());
+    const auto nodes = (*client)->ListNodes();
+    if (!nodes.ok()) return out.Error(nodes.status());
+    if (WouldQueue(spec, *nodes)) return kExitWouldQueue;
   }
   return kExitOk;
 }

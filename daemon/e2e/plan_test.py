@@ -300,6 +300,24 @@ class PlansOfACluster(harness.Case):
         code, error = self.here_json("plan", "diff")
         self.assertEqual(code, 2, error)
 
+    def test_the_exit_code_says_whether_a_job_would_wait(self):
+        spec = JOBS / "digits.yaml"
+
+        def code(*arguments):
+            return self.here("plan", spec, "--detailed-exitcode",
+                             *arguments).returncode
+
+        self.assertEqual(code(), 0)
+        self.assertEqual(code("--set", "pipeline.stages=9"), 21)
+        job = self.submit(spec, "--set", "run={epochs: 100000}")
+        self.wait_step(job, 1)
+        self.assertEqual(code(), 20)
+        self.assertEqual(code("--set", "pipeline.stages=1"), 20)
+        self.assertEqual(code("--set", "pipeline.stages=9"), 21)
+        self.assertEqual(self.here("cancel", job).returncode, 0)
+        self.wait_state(job, "CANCELLED")
+        self.assertEqual(code(), 0)
+
     def test_a_plan_that_does_not_fit_is_refused_in_one_line(self):
         code, plan = self.here_json("plan", JOBS / "digits.yaml")
         self.assertEqual(code, 0, plan)
