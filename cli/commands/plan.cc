@@ -122,11 +122,6 @@ int WriteTimeline(const Invocation& invocation, const std::string& job,
                   const PlannedTimeline& timeline) {
   const Output& out = *invocation.out;
   const std::string file = invocation.Get("timeline");
-  if (file == "-") {
-    out.Text(absl::StrCat(
-        "\n", TimelineText(timeline.lanes, timeline.window, Output::Width())));
-    return kExitOk;
-  }
   std::ofstream stream(file, std::ios::binary | std::ios::trunc);
   if (absl::EndsWith(file, ".svg")) {
     stream << TimelineSvg(timeline.lanes, timeline.window,
@@ -260,6 +255,11 @@ int PlanCommand(Invocation& invocation) {
     return infeasible && invocation.Has("detailed-exitcode") ? kExitNeverFits
                                                              : code;
   }
+  const bool to_file = draws && invocation.Get("timeline") != "-";
+  if (to_file) {
+    const int code = WriteTimeline(invocation, spec.name(), timeline);
+    if (code != kExitOk) return code;
+  }
   out.Json(*plan, "Plan");
   out.Text(PlanPage(*plan, spec.name(), Output::Width()));
   int rank = 2;
@@ -267,9 +267,9 @@ int PlanCommand(Invocation& invocation) {
     out.Text(absl::StrCat("\nNumber ", rank++, ":\n",
                           PlanPage(next, spec.name(), Output::Width())));
   }
-  if (draws) {
-    const int code = WriteTimeline(invocation, spec.name(), timeline);
-    if (code != kExitOk) return code;
+  if (draws && !to_file) {
+    out.Text(absl::StrCat(
+        "\n", TimelineText(timeline.lanes, timeline.window, Output::Width())));
   }
   if (!plan->feasible()) {
     return invocation.Has("detailed-exitcode") ? kExitNeverFits : kExitRejected;

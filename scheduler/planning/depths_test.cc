@@ -119,7 +119,6 @@ TEST_CASE(
   REQUIRE(noam.ok());
   REQUIRE(deeper.ok());
   CHECK(deeper->predicted_step_ms() < 0.95 * noam->predicted_step_ms());
-  CHECK(deeper->predicted_step_ms() == Approx(1000).epsilon(0.02));
   CHECK(deeper->in_flight() > noam->in_flight());
   // The plan at NOAM tells of the gain.
   double shortest = noam->predicted_step_ms();
