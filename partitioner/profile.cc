@@ -197,6 +197,9 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
   ASSIGN_OR_RETURN(const LastReader last, LastReaders(graph));
 
   ChainProfile chain;
+  chain.outputs_kept = std::none_of(
+      profile.layers().begin(), profile.layers().end(),
+      [](const v1::LayerProfile& layer) { return layer.saved_bytes() > 0; });
   for (int l = 0; l < graph.layers_size(); ++l) {
     const v1::LayerProfile& from = profile.layers(l);
     LayerCost cost;
@@ -205,7 +208,8 @@ absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
     cost.update_seconds = from.update_seconds();
     cost.output_bytes = scaled(from.output_bytes());
     cost.parameter_bytes = from.parameter_bytes();
-    cost.kept_bytes = scaled(from.saved_bytes() + from.output_bytes());
+    cost.kept_bytes =
+        scaled(chain.outputs_kept ? from.output_bytes() : from.saved_bytes());
     cost.workspace_bytes = from.workspace_bytes();
     chain.layers.push_back(cost);
   }

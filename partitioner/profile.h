@@ -32,6 +32,8 @@ struct ChainProfile {
   std::vector<int64_t> cut_bytes;
   // The part of them that has a gradient, which comes back.
   std::vector<int64_t> gradient_bytes;
+  // The profile does not say what layers keep: every output then.
+  bool outputs_kept = false;
   int64_t x_bytes = 0;  // the samples of a unit
   int64_t y_bytes = 0;  // its labels
 

@@ -64,6 +64,9 @@ class MainJob(harness.Case):
                 self.assertEqual(planned["weight_bytes"],
                                  stage["weight_bytes"])
                 self.assertEqual(planned["stash_bytes"], stage["stash_bytes"])
+                self.assertAlmostEqual(
+                    planned["activation_bytes"] / stage["activation_bytes"], 1,
+                    delta=0.1)
 
         steps = [json.loads(line) for line in metrics.open()]
         self.assertEqual([s["step"] for s in steps], list(range(job["step"])))

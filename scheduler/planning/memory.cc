@@ -10,18 +10,42 @@
 
 namespace pipework {
 
+namespace {
+
+// The part of what a stage receives that it keeps beside what its layers keep.
+// A profile counts a value once, at the layer that keeps it first, such as a
+// ReLU its output; where the cut lies behind that layer both sides keep it.
+int64_t KeptOfReceived(const ChainProfile& chain, int first, int last) {
+  if (first == 0) return 0;
+  const int64_t received = chain.cut_bytes[first - 1];
+  if (chain.outputs_kept) return received;
+  for (int l = first; l <= last; ++l) {
+    const LayerCost& cost = chain.layers[l];
+    if (cost.kept_bytes > 0) {
+      return std::max<int64_t>(0, received - cost.kept_bytes);
+    }
+    if (cost.parameter_bytes > 0) return received;  // for its weight gradient
+  }
+  return 0;
+}
+
+}  // namespace
+
 StageMemory MemoryOf(const ChainProfile& chain, int first, int last,
                      const Holds& holds, const v1::OptimizerSpec& optimizer) {
   StageMemory memory;
-  int64_t kept = 0;
+  int64_t kept = KeptOfReceived(chain, first, last);
+  int64_t read = first > 0 ? chain.cut_bytes[first - 1] : chain.x_bytes;
   for (int l = first; l <= last; ++l) {
     const LayerCost& cost = chain.layers[l];
     memory.weight_bytes += cost.parameter_bytes;
+    // What a layer reads and writes is there while it runs.
+    const int64_t now = chain.outputs_kept ? 0 : read + cost.output_bytes;
     memory.workspace_bytes =
-        std::max(memory.workspace_bytes, cost.workspace_bytes);
+        std::max(memory.workspace_bytes, cost.workspace_bytes + now);
+    read = cost.output_bytes;
     kept += cost.kept_bytes;
   }
-  if (first > 0) kept += chain.cut_bytes[first - 1];  // what it receives
   // Gradients, and the optimizer's state: two moments, one, or none.
   const int copies = optimizer.name() == "adam"    ? 3
                      : optimizer.momentum() != 0.0 ? 2

@@ -129,14 +129,43 @@ TEST_CASE(
   StageMemory memory = MemoryOf(chain, 1, 2, {3, 2}, optimizer);
   CHECK(memory.weight_bytes == 200);
   CHECK(memory.stash_bytes == 400);
-  CHECK(memory.activation_bytes == 2 * (20 + 7));
-  CHECK(MemoryOf(chain, 1, 2, {3, 2, 4}, optimizer).activation_bytes == 14);
+  CHECK(memory.activation_bytes == 2 * 20);
+  CHECK(MemoryOf(chain, 1, 2, {3, 2, 4}, optimizer).activation_bytes == 10);
   CHECK(memory.optimizer_bytes == 200);
-  CHECK(memory.total() == 200 + 400 + 54 + 200 + 15);
+  CHECK(memory.workspace_bytes == 17);
+  CHECK(memory.total() == 200 + 400 + 40 + 200 + 17);
   optimizer.set_momentum(0.9);
   CHECK(MemoryOf(chain, 1, 2, {1, 1}, optimizer).optimizer_bytes == 400);
   optimizer.set_name("adam");
   CHECK(MemoryOf(chain, 1, 2, {1, 1}, optimizer).optimizer_bytes == 600);
+}
+
+TEST_CASE("memory: what is received is kept where no layer keeps it instead") {
+  // A linear layer, a ReLU that keeps its output, a linear layer that reads it,
+  // a view, a linear layer that keeps its input.
+  ChainProfile chain;
+  const int64_t kept[] = {4, 9, 0, 0, 8};
+  const int64_t parameters[] = {100, 0, 100, 0, 100};
+  for (int l = 0; l < 5; ++l) {
+    LayerCost cost;
+    cost.kept_bytes = kept[l];
+    cost.parameter_bytes = parameters[l];
+    cost.output_bytes = 9;
+    chain.layers.push_back(cost);
+  }
+  chain.cut_bytes = {9, 9, 8, 8, 0};
+  const v1::OptimizerSpec optimizer;
+  const auto activations = [&](int first, int last) {
+    return MemoryOf(chain, first, last, {1, 1}, optimizer).activation_bytes;
+  };
+  CHECK(activations(0, 0) == 4);
+  CHECK(activations(1, 2) == 9);   // the ReLU's output alone
+  CHECK(activations(2, 2) == 9);   // its input, which the ReLU keeps too
+  CHECK(activations(3, 4) == 8);   // through the view
+  CHECK(activations(0, 4) == 21);  // every value once
+  CHECK(MemoryOf(chain, 1, 2, {1, 1}, optimizer).workspace_bytes == 18);
+  chain.outputs_kept = true;
+  CHECK(activations(1, 2) == 9 + 9);  // nothing is known: with what it receives
 }
 
 TEST_CASE("memory: bytes are written with their unit") {
