@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/planning/memory.h"
+#include "scheduler/planning/to_plan.h"
 #include "scheduler/schedules/schedule.h"
 
 namespace pipework {
@@ -39,7 +40,7 @@ class Explainer {
         work_(candidate.planner->work),
         layout_(candidate.layout),
         plan_(plan),
-        bottleneck_(BottleneckOf(planner_, layout_)) {}
+        bottleneck_(PlannedBottleneck(candidate)) {}
 
   std::vector<std::string> Run() {
     if (bottleneck_.stage < 0) {

