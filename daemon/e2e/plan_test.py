@@ -83,6 +83,19 @@ class Plans(harness.Case):
                         link["bytes_per_second"],
                         link["limit_bytes_per_second"] * (1 + 1e-9), link)
 
+    def test_no_part_of_a_plan_is_slower_than_its_step(self):
+        for network in ("alexnet", "vgg16", "gnmt", "resnet50"):
+            for cluster in ("cluster_a", "cluster_b", "cluster_c"):
+                with self.subTest(network=network, cluster=cluster):
+                    plan = self.plan("--profile",
+                                     PROFILES / network / "graph.txt",
+                                     "--topology",
+                                     CLUSTERS / f"{cluster}.txtpb")
+                    step = plan["predicted_step_ms"] / 1e3 * (1 + 1e-9)
+                    self.assertLessEqual(plan["bottleneck_seconds"], step)
+                    for stage in plan["stages"]:
+                        self.assertLessEqual(stage["seconds"], step)
+
     def test_the_steady_state_is_drawn(self):
         base = ("--profile", PROFILES / "alexnet" / "graph.txt", "--devices",
                 "2,2", "--bandwidth", "8e9,1.25e9", "--stages", "3")

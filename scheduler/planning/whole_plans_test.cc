@@ -62,21 +62,22 @@ TEST_CASE(
   const auto draw = [&random](int most) {
     return static_cast<double>(random() % most + 1);
   };
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     const int layers = 2 + static_cast<int>(random() % 7);
     const v1::Graph graph = testing::ChainGraph(layers);
     std::vector<double> seconds;
     for (int l = 0; l < layers; ++l) seconds.push_back(draw(9) * 1e-3);
-    v1::Profile profile = testing::ProfileOf(graph, seconds, 100000);
+    v1::Profile profile = testing::ProfileOf(graph, seconds, 1000000);
     for (v1::LayerProfile& layer : *profile.mutable_layers()) {
-      layer.set_output_bytes(static_cast<int64_t>(draw(9)) * 100000);
+      layer.set_output_bytes(static_cast<int64_t>(draw(9)) * 200000);
     }
     v1::Topology topology = testing::Cluster(2, 4);
-    topology.set_link_bytes_per_second(draw(9) * 2e7);
-    topology.set_local_bytes_per_second(draw(9) * 2e8);
-    v1::JobSpec spec = testing::SpecOf(0);
-    const auto plan = PlanJob(spec, graph, profile, topology, Quick());
+    // Where nodes are far apart, replicas that exchange much sit together.
+    topology.set_link_bytes_per_second(draw(9) * 1e7);
+    topology.set_local_bytes_per_second(draw(9) * 1e9);
+    const auto plan =
+        PlanJob(testing::SpecOf(), graph, profile, topology, Quick());
     REQUIRE(plan.ok());
     const double step = plan->predicted_step_ms() * (1 + 1e-9);
     CHECK(plan->bottleneck_seconds() * 1e3 <= step);
