@@ -169,6 +169,10 @@ TEST_CASE("a plan's page has what the plan has, in 80 columns") {
   pin->set_pin("pipeline.stages: 2");
   pin->set_cost(0.25);
   pin->set_predicted_step_ms(80);
+  v1::PinCost* helps = plan.add_pin_costs();
+  helps->set_pin("pipeline.in_flight: 1");
+  helps->set_cost(-0.307);
+  helps->set_predicted_step_ms(144);
   plan.add_explanation(
       "Stage 0 waits for its all-reduce, which takes longer than its layers "
       "compute, because the network between the nodes is slow.");
@@ -186,7 +190,9 @@ TEST_CASE("a plan's page has what the plan has, in 80 columns") {
        {"2 stages on 16 devices", "15 on n1..n4", "n4/cuda:3", "minibatch 64",
         "it is all-reduce of stage 0", "cost model public_code",
         "busiest link n1-n2 500.0 MB/s of 1.00 GB/s", "does not fit", "<chosen",
-        "Pin pipeline.stages: 2 costs 25.0%", "Why it is as fast",
+        "Pin pipeline.stages: 2 costs 25.0%",
+        "Pin pipeline.in_flight: 1 gains 30.7%: without it",
+        "STEP ms is what cost model public_code charges", "Why it is as fast",
         "links between nodes twice as fast", "100.0%", "50.0%"}) {
     INFO(part);
     // Lines may break anywhere.

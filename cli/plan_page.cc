@@ -200,8 +200,18 @@ std::string StageTables(const v1::Plan& plan, int width) {
                                                   : stage.warmup() + 1),
                 absl::StrFormat("%.3g", stage.staleness())});
   }
-  return absl::StrCat("\n", times.ToString(width), "\n", memory.ToString(width),
-                      "\n");
+  // Other models than ours charge for what a step may hide.
+  std::string meaning;
+  if (!plan.cost_model().empty() && plan.cost_model() != "pipework") {
+    meaning =
+        Wrapped(absl::StrCat(
+                    "STEP ms is what cost model ", plan.cost_model(),
+                    " charges a stage for a minibatch; a predicted step, which "
+                    "is simulated, may be shorter."),
+                width, 2);
+  }
+  return absl::StrCat("\n", times.ToString(width), meaning, "\n",
+                      memory.ToString(width), "\n");
 }
 
 std::string Summary(const v1::Plan& plan, int width) {
@@ -288,12 +298,16 @@ std::string DepthTable(const v1::Plan& plan, int width) {
 std::string PinCosts(const v1::Plan& plan, int width) {
   std::string out;
   for (const v1::PinCost& pin : plan.pin_costs()) {
+    // Of what a step takes without it, longer or shorter.
+    const bool gains = pin.cost() < -0.0005;
     absl::StrAppend(
         &out,
-        Wrapped(absl::StrFormat("Pin %s costs %.1f%%: without it a step takes "
-                                "%s ms",
-                                SafeText(pin.pin()), 100 * pin.cost(),
-                                Ms(pin.predicted_step_ms())),
+        Wrapped(absl::StrFormat(
+                    "Pin %s %s %.1f%%: without it a step takes "
+                    "%s ms",
+                    SafeText(pin.pin()), gains ? "gains" : "costs",
+                    100 * (gains ? -pin.cost() : std::max(0.0, pin.cost())),
+                    Ms(pin.predicted_step_ms())),
                 width, 2));
   }
   return out.empty() ? out : "\n" + out;

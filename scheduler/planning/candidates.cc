@@ -16,6 +16,7 @@
 #include "scheduler/planning/cut_mover.h"
 #include "scheduler/planning/memory.h"
 #include "scheduler/planning/mixed_layouts.h"
+#include "scheduler/planning/words.h"
 
 namespace pipework {
 namespace {
@@ -360,8 +361,8 @@ absl::Status CheckMemory(const Planner& planner, const Layout& layout,
       furthest = part;
       tightest = absl::FailedPreconditionError(absl::StrCat(
           "plan: stage ", s, " on ", device.name, " needs ", BytesText(needed),
-          " with ", holds.versions, " weight versions and ", holds.activations,
-          " units in flight, expected at most ",
+          " with ", CountText(holds.versions, "weight version"), " and ",
+          CountText(holds.activations, "unit"), " in flight, expected at most ",
           BytesText(device.memory_bytes)));
     }
   }

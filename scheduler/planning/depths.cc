@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "proto/status_macros.h"
@@ -28,6 +27,19 @@ int OwnDepth(const Candidate& candidate) {
       ShapeOfLayout(candidate.planner->work, candidate.layout));
 }
 
+bool SameButDepth(const Candidate& a, const Candidate& b) {
+  return a.planner == b.planner && a.layout.cuts == b.layout.cuts &&
+         a.layout.seats == b.layout.seats && a.layout.shares == b.layout.shares;
+}
+
+absl::StatusOr<Candidate> AtDepth(const Candidate& candidate, int depth) {
+  Layout layout = candidate.layout;
+  layout.in_flight = depth;
+  return JudgeLayout(*candidate.planner, std::move(layout));
+}
+
+}  // namespace
+
 std::set<int> DepthsToTry(const Candidate& candidate) {
   const int noam = NoamOf(candidate);
   std::set<int> depths = {noam, 2 * noam};
@@ -40,38 +52,46 @@ std::set<int> DepthsToTry(const Candidate& candidate) {
   return depths;
 }
 
-absl::StatusOr<Candidate> AtDepth(const Candidate& candidate, int depth) {
-  Layout layout = candidate.layout;
-  layout.in_flight = depth;
-  return JudgeLayout(*candidate.planner, std::move(layout));
-}
-
-}  // namespace
-
-absl::StatusOr<Candidate> WithBestDepth(const Candidate& candidate) {
-  if (candidate.layout.cuts.size() < 2) return candidate;
+absl::StatusOr<std::vector<Candidate>> AtDepthsThatFit(
+    const Candidate& candidate) {
+  if (candidate.layout.cuts.size() < 2) {
+    return std::vector<Candidate>{candidate};
+  }
   std::vector<Candidate> tried;
-  double shortest = std::numeric_limits<double>::infinity();
-  absl::Status first_error;
   for (const int depth : DepthsToTry(candidate)) {
     absl::StatusOr<Candidate> at = AtDepth(candidate, depth);
-    if (absl::IsInvalidArgument(at.status())) {
-      first_error.Update(at.status());
-      continue;
-    }
+    if (absl::IsInvalidArgument(at.status())) continue;
     RETURN_IF_ERROR(at.status());
-    const absl::Status fits = CheckMemory(*at->planner, at->layout);
-    if (!fits.ok()) {
-      first_error.Update(fits);
-      continue;
-    }
-    shortest = std::min(shortest, at->step_seconds());
+    if (!CheckMemory(*at->planner, at->layout).ok()) continue;
     tried.push_back(*std::move(at));
   }
-  for (Candidate& each : tried) {
-    if (each.step_seconds() <= kSameStep * shortest) return std::move(each);
+  return tried;
+}
+
+void RankDepths(std::vector<Candidate>* candidates) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : *candidates) {
+    shortest = std::min(shortest, candidate.step_seconds());
   }
-  return first_error;
+  Rank(candidates);
+  // Of each layout the shallowest that is as fast as its best.
+  std::vector<Candidate> kept;
+  std::vector<double> limits;
+  for (Candidate& candidate : *candidates) {
+    const auto known = std::find_if(
+        kept.begin(), kept.end(),
+        [&](const Candidate& other) { return SameButDepth(candidate, other); });
+    if (known == kept.end()) {
+      const double best = candidate.step_seconds();
+      limits.push_back(best <= kSameStep * shortest ? kSameStep * shortest
+                                                    : kSameStep * best);
+      kept.push_back(std::move(candidate));
+    } else if (candidate.step_seconds() <= limits[known - kept.begin()] &&
+               OwnDepth(candidate) < OwnDepth(*known)) {
+      *known = std::move(candidate);
+    }
+  }
+  *candidates = std::move(kept);
 }
 
 absl::StatusOr<std::vector<v1::Depth>> DepthsOf(const Candidate& candidate) {

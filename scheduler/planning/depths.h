@@ -6,6 +6,7 @@
 #ifndef PIPEWORK_SCHEDULER_PLANNING_DEPTHS_H_
 #define PIPEWORK_SCHEDULER_PLANNING_DEPTHS_H_
 
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,14 +15,19 @@
 
 namespace pipework {
 
-// The same layout with the shallowest depth that is as fast as any (within
-// 1 %) and fits into memory, up to twice NOAM. Never slower than NOAM where
-// that fits.
-absl::StatusOr<Candidate> WithBestDepth(const Candidate& candidate);
+// Depths 1, half of the candidate's NOAM, NOAM and on to twice that: at most 12
+// of them, fewer on many devices, where each costs a long simulation.
+std::set<int> DepthsToTry(const Candidate& candidate);
 
-// Depths 1, half of NOAM, NOAM and on to twice that, and the candidate's own:
-// at most 12 of them, fewer on many devices, where each costs a long
-// simulation.
+// The same layout at each of them that fits into memory.
+absl::StatusOr<std::vector<Candidate>> AtDepthsThatFit(
+    const Candidate& candidate);
+
+// Rank, and of each layout only the shallowest depth that is as fast as any
+// (within 1 %).
+void RankDepths(std::vector<Candidate>* candidates);
+
+// DepthsToTry and the candidate's own.
 absl::StatusOr<std::vector<v1::Depth>> DepthsOf(const Candidate& candidate);
 
 }  // namespace pipework

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "scheduler/planning/planning.h"
 #include "scheduler/testing/jobs.h"
 
@@ -126,6 +127,112 @@ TEST_CASE(
     shortest = std::min(shortest, depth.predicted_step_ms());
   }
   CHECK(shortest <= 1.01 * deeper->predicted_step_ms());
+}
+
+// One layer in front computes long and keeps much; the one behind has all the
+// weights. Two stages take all of the memory, so they fit only one at a time;
+// replicas fit, and pay for their all-reduce.
+struct OneAtATime {
+  v1::Graph graph = testing::ChainGraph(2);
+  v1::Profile profile = testing::ProfileOf(graph, {6, 1}, 10);
+  v1::Topology topology = testing::Cluster(4, 1);
+
+  OneAtATime() {
+    profile.mutable_layers(0)->set_parameter_bytes(0);
+    profile.mutable_layers(0)->set_saved_bytes(340);
+    profile.mutable_layers(1)->set_parameter_bytes(150);
+    topology.set_link_bytes_per_second(10);
+    for (v1::Topology::Node& node : *topology.mutable_nodes()) {
+      node.mutable_devices(0)->clear_cores();
+      node.mutable_devices(0)->set_memory_bytes(680);
+    }
+  }
+
+  absl::StatusOr<v1::Plan> At(const std::string& in_flight) const {
+    v1::JobSpec spec = testing::SpecOf();
+    spec.mutable_pipeline()->set_in_flight(in_flight);
+    return PlanJob(spec, graph, profile, topology, {});
+  }
+};
+
+TEST_CASE("depths: auto finds stages that fit only one at a time") {
+  const OneAtATime job;
+  const auto noam = job.At("noam");
+  const auto one = job.At("1");
+  const auto any = job.At("auto");
+  REQUIRE(noam.ok());
+  REQUIRE(one.ok());
+  REQUIRE(any.ok());
+  CHECK(noam->stages_size() == 1);
+  CHECK(one->stages_size() == 2);
+  REQUIRE(one->predicted_step_ms() < 0.9 * noam->predicted_step_ms());
+  CHECK(any->predicted_step_ms() <= 1.01 * one->predicted_step_ms());
+  // The pin of one is worth something, and the plan says how much.
+  REQUIRE(one->pin_costs_size() == 1);
+  CHECK(one->pin_costs(0).pin() == "pipeline.in_flight: 1");
+  CHECK(one->pin_costs(0).predicted_step_ms() == noam->predicted_step_ms());
+  CHECK(one->pin_costs(0).cost() ==
+        Approx(one->predicted_step_ms() / noam->predicted_step_ms() - 1));
+  CHECK(one->pin_costs(0).cost() < 0);
+}
+
+TEST_CASE("depths: auto is as fast as any depth that its plan shows") {
+  for (const int64_t memory : {0, 900, 1300, 2000}) {
+    for (const double transfer : {0.0, 0.5, 2.0}) {
+      CAPTURE(memory, transfer);
+      const auto any = FourStages("auto", transfer, memory);
+      REQUIRE(any.ok());
+      for (const v1::Depth& depth : any->depths()) {
+        CAPTURE(depth.in_flight());
+        const auto fixed =
+            FourStages(absl::StrCat(depth.in_flight()), transfer, memory);
+        if (!fixed.ok()) continue;
+        CHECK(any->predicted_step_ms() <= 1.01 * fixed->predicted_step_ms());
+      }
+    }
+  }
+  const OneAtATime job;
+  const auto any = job.At("auto");
+  REQUIRE(any.ok());
+  for (int depth = 1; depth <= 8; ++depth) {
+    CAPTURE(depth);
+    const auto fixed = job.At(absl::StrCat(depth));
+    if (!fixed.ok()) continue;
+    CHECK(any->predicted_step_ms() <= 1.01 * fixed->predicted_step_ms());
+  }
+}
+
+// Simulated all the way this takes a minute.
+TEST_CASE(
+    "depths: a pipe far deeper than it needs to be is as fast as one that is "
+    "deep enough, and takes its memory and staleness") {
+  const auto deep = FourStages("1000", 1);
+  const auto deepest = FourStages("65536", 1);
+  REQUIRE(deep.ok());
+  REQUIRE(deepest.ok());
+  CHECK(deepest->in_flight() == 65536);
+  CHECK(deepest->predicted_step_ms() == Approx(3000));
+  CHECK(deep->predicted_step_ms() == Approx(3000));
+  for (int s = 0; s < 3; ++s) {
+    CAPTURE(s);
+    // Two times 100 bytes for each unit and 100 for its version.
+    CHECK(deepest->stages(s).warmup() > 65 * deep->stages(s).warmup());
+    CHECK(deepest->stages(s).total_bytes() >
+          65 * deep->stages(s).total_bytes());
+    CHECK(deep->stages(s).staleness() ==
+          Approx(deep->stages(s).warmup()).epsilon(0.05));
+    CHECK(deepest->stages(s).staleness() ==
+          Approx(deepest->stages(s).warmup()).epsilon(0.05));
+  }
+  CHECK(deepest->stages(3).staleness() == 0);
+}
+
+// A transfer of 100 s behind stages of 3 s: 16 times NOAM are too few.
+TEST_CASE("depths: a pipe that long transfers keep empty is simulated deeper") {
+  const auto deep = FourStages("1000", 300);
+  REQUIRE(deep.ok());
+  CHECK(deep->predicted_step_ms() == Approx(3000));
+  CHECK(FourStages("64", 300)->predicted_step_ms() > 1.5 * 3000);
 }
 
 }  // namespace

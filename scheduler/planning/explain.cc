@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "scheduler/planning/memory.h"
 #include "scheduler/planning/to_plan.h"
+#include "scheduler/planning/words.h"
 #include "scheduler/schedules/schedule.h"
 
 namespace pipework {
@@ -116,16 +117,17 @@ class Explainer {
         plan_.bubble() > kWorthASentence && layout_.cuts.size() > 1) {
       sentences_.push_back(absl::StrCat(
           "the pipe fills and empties in every minibatch: with ",
-          layout_.cuts.size(), " stages and ", plan_.microbatches(),
-          " microbatches ", Percent(plan_.bubble()),
-          " of the devices' time is idle"));
+          layout_.cuts.size(), " stages and ",
+          CountText(plan_.microbatches(), "microbatch", "es"), " ",
+          Percent(plan_.bubble()), " of the devices' time is idle"));
       return;
     }
     const double rest = step - bottleneck_.seconds;
     if (step <= 0 || rest < kWorthASentence * step) return;
     sentences_.push_back(absl::StrCat(
         "the step is ", Ms(rest), " longer than that: transfers that ",
-        plan_.in_flight(), " minibatches in flight do not hide, updates, and ",
+        CountText(plan_.in_flight(), "minibatch", "es"), " in flight ",
+        plan_.in_flight() == 1 ? "does" : "do", " not hide, updates, and ",
         Ms(work_.action_seconds), " for each action beside computing"));
   }
 
@@ -137,8 +139,9 @@ class Explainer {
       }
       sentences_.push_back(absl::StrCat(
           "stage ", stage.index(), " needs ", BytesText(stage.total_bytes()),
-          " of ", BytesText(stage.limit_bytes()), " with ", stage.versions(),
-          " weight versions: memory leaves it no room"));
+          " of ", BytesText(stage.limit_bytes()), " with ",
+          CountText(stage.versions(), "weight version"),
+          ": memory leaves it no room"));
     }
   }
 
@@ -301,8 +304,7 @@ std::vector<v1::PinCost> PinCosts(const v1::JobSpec& spec,
     if (!other.ok() || plan.predicted_step_ms() <= 0) return;
     v1::PinCost cost;
     cost.set_pin(std::move(pin));
-    const double step =
-        std::min(other->predicted_step_ms(), plan.predicted_step_ms());
+    const double step = other->predicted_step_ms();
     cost.set_predicted_step_ms(step);
     cost.set_cost(step > 0 ? plan.predicted_step_ms() / step - 1 : 0);
     costs.push_back(std::move(cost));
@@ -348,7 +350,7 @@ std::vector<v1::PinCost> PinCosts(const v1::JobSpec& spec,
   int depth = 0;
   if (absl::SimpleAtoi(pipeline.in_flight(), &depth)) {
     v1::JobSpec free = spec;
-    free.mutable_pipeline()->set_in_flight("auto");
+    free.mutable_pipeline()->clear_in_flight();
     without(absl::StrCat("pipeline.in_flight: ", depth), free);
   }
   return costs;

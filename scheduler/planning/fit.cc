@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/planning/words.h"
 #include "scheduler/schedules/schedule.h"
 
 namespace pipework {
@@ -77,11 +78,11 @@ class Nearest {
     for (int depth = deepest / 2; depth >= 1; depth /= 2) {
       request.in_flight = depth;
       if (!Fits(request)) continue;
-      // Between this one and its double.
-      while (depth + 1 < deepest) {
-        request.in_flight = depth + 1;
-        if (!Fits(request)) break;
-        ++depth;
+      // Between this one and its double: deeper never needs less.
+      int too_deep = std::min(deepest, 2 * depth + 1);
+      while (depth + 1 < too_deep) {
+        request.in_flight = (depth + too_deep) / 2;
+        (Fits(request) ? depth : too_deep) = request.in_flight;
       }
       Note(true, absl::StrCat("pipeline.in_flight ", depth));
       return;
@@ -139,15 +140,16 @@ class Nearest {
     request.recipe = {"flush", "flush"};
     request.microbatches = static_cast<int>(
         std::min<int64_t>(2 * int64_t{stages}, request.minibatch));
-    Note(Fits(request), absl::StrCat("schedule flush with ",
-                                     request.microbatches, " microbatches"));
+    Note(Fits(request),
+         absl::StrCat("schedule flush with ",
+                      CountText(request.microbatches, "microbatch", "es")));
   }
 
   void TryDevices() {
     // Pinned stages gain nothing from further devices.
     if (pins_.stage_count > 0) return;
     Note(fits_(request_, pins_, Doubled(topology_)),
-         absl::StrCat(2 * devices_, " devices"));
+         CountText(2 * devices_, "device"));
   }
 
   const WorkloadRequest& request_;

@@ -82,5 +82,19 @@ TEST_CASE("fit: a change that the planner names makes the job plan") {
   CHECK(PlanJob(flush, graph, profile, topology, {}).ok());
 }
 
+TEST_CASE("fit: of very deep pipes the deepest that fits is found soon") {
+  WorkloadRequest request = Asked(1);
+  request.in_flight = 65536;
+  int tried = 0;
+  const std::string text = NearestFit(
+      request, {}, testing::Cluster(1, 8), 8, 8,
+      [&tried](const WorkloadRequest& asked, const Pins&, const v1::Topology&) {
+        ++tried;
+        return asked.in_flight <= 3001 && asked.recipe.schedule == "1f1b";
+      });
+  CHECK(text.rfind("would fit: pipeline.in_flight 3001", 0) == 0);
+  CHECK(tried < 30);
+}
+
 }  // namespace
 }  // namespace pipework

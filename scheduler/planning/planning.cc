@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "scheduler/planning/rivals.h"
 #include "scheduler/planning/to_plan.h"
 #include "scheduler/planning/topology.h"
+#include "scheduler/planning/words.h"
 
 namespace pipework {
 namespace {
@@ -29,6 +31,8 @@ namespace {
 constexpr size_t kDeepened = 8;
 constexpr size_t kDeepenedOnMany = 1;
 constexpr int kManyDevices = 64;
+// The best candidate decides which depths are looked at; so many times.
+constexpr int kDepthRounds = 3;
 
 absl::Status CheckDevices(const DevicePool& pool, const Pins& pins) {
   if (pool.size() == 0) {
@@ -40,7 +44,7 @@ absl::Status CheckDevices(const DevicePool& pool, const Pins& pins) {
                                         absl::StrJoin(pool.unusable, ", "))));
   }
   int needed = pins.stage_count;
-  std::string why = absl::StrCat(pins.stage_count, " stages");
+  std::string why = CountText(pins.stage_count, "stage");
   if (!pins.replicas.empty()) {
     needed = std::accumulate(pins.replicas.begin(), pins.replicas.end(), 0);
     absl::StrAppend(&why, " with their replicas");
@@ -200,14 +204,8 @@ class Planning {
     std::vector<Candidate> all;
     absl::Status first_error;
     for (const auto& ordered : orders_) {
-      absl::StatusOr<std::vector<Candidate>> some = On(*ordered->planner);
-      // Where NOAM does not fit, less may.
-      while (pins_.any_in_flight && absl::IsFailedPrecondition(some.status()) &&
-             ordered->work.in_flight != 1) {
-        int& depth = ordered->work.in_flight;
-        depth = depth == 0 ? std::max(1, pool_.size() / 2) : depth / 2;
-        some = On(*ordered->planner);
-      }
+      absl::StatusOr<std::vector<Candidate>> some =
+          pins_.any_in_flight ? OnDepths(ordered.get()) : On(*ordered->planner);
       if (!some.ok()) {
         first_error.Update(some.status());
         continue;
@@ -215,21 +213,75 @@ class Planning {
       for (Candidate& each : *some) all.push_back(std::move(each));
     }
     if (all.empty()) return first_error;
-    Rank(&all);
+    if (pins_.any_in_flight) {
+      RankDepths(&all);
+    } else {
+      Rank(&all);
+    }
     return all;
   }
 
   absl::StatusOr<std::vector<Candidate>> On(const Planner& planner) const {
-    ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
-                     Candidates(planner, pins_, 1 + options_.alternatives));
-    if (pins_.any_in_flight) {
+    return Candidates(planner, pins_, 1 + options_.alternatives);
+  }
+
+  // Candidates at NOAM and at other depths: a depth decides what fits, and how
+  // much of the transfers is hidden. The error of the shallowest where nothing
+  // fits.
+  absl::StatusOr<std::vector<Candidate>> OnDepths(Ordered* ordered) const {
+    const int asked = ordered->work.in_flight;
+    std::vector<Candidate> all;
+    absl::Status error;
+    std::set<int> searched;
+    const auto search = [&](int depth) -> absl::Status {
+      if (!searched.insert(depth).second) return absl::OkStatus();
+      ordered->work.in_flight = depth;
+      absl::StatusOr<std::vector<Candidate>> some = On(*ordered->planner);
+      ordered->work.in_flight = asked;
+      if (!some.ok()) {
+        // Some schedules fix what is in flight.
+        if (absl::IsInvalidArgument(some.status()) && depth != asked) {
+          return absl::OkStatus();
+        }
+        error = some.status();
+        return absl::IsFailedPrecondition(error) ? absl::OkStatus() : error;
+      }
       const size_t most =
           pool_.size() > kManyDevices ? kDeepenedOnMany : kDeepened;
-      for (size_t i = 0; i < std::min(most, candidates.size()); ++i) {
-        ASSIGN_OR_RETURN(candidates[i], WithBestDepth(candidates[i]));
+      for (size_t i = 0; i < some->size(); ++i) {
+        // Those of other depths differ little from those of NOAM.
+        if (i < most && (depth == asked || i == 0)) {
+          ASSIGN_OR_RETURN(std::vector<Candidate> deepened,
+                           AtDepthsThatFit((*some)[i]));
+          for (Candidate& each : deepened) all.push_back(std::move(each));
+        }
+        all.push_back(std::move((*some)[i]));
+      }
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(search(asked));
+    if (asked == 0 && pins_.cuts.empty()) {
+      const bool many = pool_.size() > kManyDevices;
+      if (!many || !all.empty()) RETURN_IF_ERROR(search(1));
+      for (int depth = pool_.size() / 2; depth > 1; depth /= 2) {
+        if (many && !all.empty()) break;
+        RETURN_IF_ERROR(search(depth));
       }
     }
-    return candidates;
+    if (asked == 0 && all.empty()) RETURN_IF_ERROR(search(1));
+    // Those that the plan will show beside its own.
+    for (int round = 0; round < kDepthRounds && asked == 0 && !all.empty() &&
+                        pins_.cuts.empty() && options_.near_stages == 0;
+         ++round) {
+      RankDepths(&all);
+      const size_t before = searched.size();
+      for (const int depth : DepthsToTry(all[0])) {
+        RETURN_IF_ERROR(search(depth));
+      }
+      if (searched.size() == before) break;
+    }
+    if (all.empty()) return error;
+    return all;
   }
 
   v1::Plan PlanOf(const Candidate& candidate) const {

@@ -19,6 +19,10 @@ constexpr int kManyRows = 64;
 constexpr int64_t kLongestRound = 256;
 // Units of each replica that a timeline shows.
 constexpr int kDrawnRounds = 4;
+// Up to so many times NOAM the simulation is as deep as is asked for; beyond,
+// so many times what Little's law asks for is deep enough.
+constexpr int kDeep = 16;
+constexpr double kSlack = 4;
 
 // Minibatches to simulate, and the window of them in which the pipe is full.
 struct Window {
@@ -186,7 +190,7 @@ std::vector<double> Staleness(const Program& program) {
 
 // A layout on a clock.
 struct Run {
-  PipelineShape shape;
+  PipelineShape shape;  // at the simulated depth
   Window window;
   Program program;
   Timeline timeline;
@@ -197,10 +201,20 @@ struct Run {
   double end() const { return left[window.end]; }
 };
 
+// Between two minibatches that leave the pipe.
+double StepOf(const Run& run) {
+  return (run.end() - run.begin()) /
+         static_cast<double>(run.window.end - run.window.begin);
+}
+
+absl::StatusOr<int> SimulatedDepth(const Workload& work, const DevicePool& pool,
+                                   const Layout& layout);
+
 absl::StatusOr<Run> RunOf(const Workload& work, const DevicePool& pool,
                           const Layout& layout) {
   Run run;
   run.shape = ShapeOfLayout(work, layout);
+  ASSIGN_OR_RETURN(run.shape.in_flight, SimulatedDepth(work, pool, layout));
   run.window =
       SteadyWindow(run.shape, work.unit_is_microbatch,
                    IsSynchronous(work.recipe.schedule), work.accumulate);
@@ -223,6 +237,48 @@ absl::StatusOr<Run> RunOf(const Workload& work, const DevicePool& pool,
     end = std::max(end, span.end);
   }
   return run;
+}
+
+// The depth that the simulation takes: from some number in flight on no further
+// one changes a step. By Little's law a pipe needs as many as start while one
+// is on its way.
+absl::StatusOr<int> SimulatedDepth(const Workload& work, const DevicePool& pool,
+                                   const Layout& layout) {
+  PipelineShape shape = ShapeOfLayout(work, layout);
+  const int asked = shape.in_flight;
+  shape.in_flight = 0;
+  const int deep = kDeep * RoundsInFlight(shape);
+  // The depth of microbatches does not lengthen the window.
+  if (asked <= deep || work.unit_is_microbatch) return asked;
+  Layout alone = layout;
+  alone.in_flight = 1;
+  ASSIGN_OR_RETURN(const Run run, RunOf(work, pool, alone));
+  const double step = StepOf(run);
+  const double least = std::max(LeastSeconds(work, pool, layout),
+                                BusiestLinkSeconds(work, pool, layout));
+  const double needed = least > 0 ? kSlack * step / least : asked;
+  return needed < asked ? std::max(deep, static_cast<int>(needed)) : asked;
+}
+
+// By stage, at the depth of `layout`: beyond the simulated one each further
+// unit in flight adds as much as those before.
+absl::StatusOr<std::vector<double>> StalenessAt(const Workload& work,
+                                                const Run& run,
+                                                const Layout& layout) {
+  std::vector<double> staleness = Staleness(run.program);
+  const int simulated = run.shape.in_flight;
+  if (layout.in_flight <= simulated) return staleness;
+  PipelineShape half = run.shape;
+  half.in_flight = simulated / 2;
+  ASSIGN_OR_RETURN(const Program program,
+                   Compile(work.recipe, half, run.program.segment));
+  const std::vector<double> before = Staleness(program);
+  for (size_t s = 0; s < staleness.size(); ++s) {
+    staleness[s] += (staleness[s] - before[s]) *
+                    (layout.in_flight - simulated) /
+                    (simulated - half.in_flight);
+  }
+  return staleness;
 }
 
 }  // namespace
@@ -255,8 +311,7 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
   Prediction prediction;
   const double begin = run.begin();
   const double end = run.end();
-  const double simulated =
-      (end - begin) / static_cast<double>(run.window.end - run.window.begin);
+  const double simulated = StepOf(run);
   // A ring is simulated beside the messages, not among them; and a backlog of
   // the start-up can make a window look short.
   prediction.step_seconds =
@@ -279,7 +334,7 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
     double& share = prediction.utilisation[s];
     share = own > 0 ? share / own : 0;
   }
-  prediction.staleness = Staleness(program);
+  ASSIGN_OR_RETURN(prediction.staleness, StalenessAt(work, run, layout));
   return prediction;
 }
 

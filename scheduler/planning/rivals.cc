@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/status_macros.h"
 #include "scheduler/planning/to_plan.h"
+#include "scheduler/planning/words.h"
 #include "scheduler/schedules/schedule.h"
 
 namespace pipework {
@@ -16,9 +17,7 @@ namespace {
 // A straight pipeline of a large cluster is no longer than this.
 constexpr int kLongestPipeline = 16;
 
-std::string StagesText(int stages) {
-  return absl::StrCat(stages, stages == 1 ? " stage" : " stages");
-}
+std::string StagesText(int stages) { return CountText(stages, "stage"); }
 
 class Comparison {
  public:
@@ -38,7 +37,7 @@ class Comparison {
     Add("one_device", "1 device", whole, [this](const Planner& planner) {
       return Judge(planner, {{0, layers_ - 1, 1}});
     });
-    Add("data_parallel", absl::StrCat(devices_, " replicas"), whole,
+    Add("data_parallel", CountText(devices_, "replica"), whole,
         [this](const Planner& planner) {
           return Judge(planner, {{0, layers_ - 1, devices_}});
         });
@@ -158,8 +157,8 @@ class Comparison {
     request.in_flight = 0;
     if (request.microbatches > request.minibatch) return;
     Add(schedule,
-        absl::StrCat(StagesText(depth_), ", ", request.microbatches,
-                     " microbatches"),
+        absl::StrCat(StagesText(depth_), ", ",
+                     CountText(request.microbatches, "microbatch", "es")),
         request, [this](const Planner& planner) { return Straight(planner); });
   }
 
@@ -171,8 +170,8 @@ class Comparison {
     request.in_flight = 0;
     if (request.microbatches > request.minibatch) return;
     Add("two_version",
-        absl::StrCat(StagesText(depth_), ", ", request.microbatches,
-                     " microbatches"),
+        absl::StrCat(StagesText(depth_), ", ",
+                     CountText(request.microbatches, "microbatch", "es")),
         request, [this](const Planner& planner) { return Straight(planner); });
   }
 

@@ -101,10 +101,23 @@ TEST_CASE("rivals: one that does not fit says which stage needs how much") {
   const v1::Rival& one = One(rivals, "one_device");
   CHECK_FALSE(one.feasible());
   CHECK(one.reason() ==
-        "plan: stage 0 on n1/cpu:0 needs 4.7 KiB with 1 weight versions and 1 "
-        "units in flight, expected at most 3.9 KiB");
+        "plan: stage 0 on n1/cpu:0 needs 4.7 KiB with 1 weight version and 1 "
+        "unit in flight, expected at most 3.9 KiB");
   CHECK(one.samples_per_second() == 0);
   CHECK(One(rivals, "model_parallel").feasible());
+}
+
+TEST_CASE("rivals: one of a kind is told as one") {
+  const v1::Graph graph = testing::ChainGraph(2);
+  v1::JobSpec spec = testing::SpecOf();
+  spec.mutable_batch()->set_minibatch(4);
+  const auto plan = PlanJob(spec, graph, testing::ProfileOf(graph, {1, 1}, 1),
+                            testing::Cluster(1, 1), {});
+  REQUIRE(plan.ok());
+  const Rivals rivals = RivalsOf(*plan);
+  CHECK(One(rivals, "data_parallel").detail() == "1 replica");
+  REQUIRE(rivals.count("flush") > 0);
+  CHECK(rivals.find("flush")->second.detail() == "1 stage, 1 microbatch");
 }
 
 }  // namespace
