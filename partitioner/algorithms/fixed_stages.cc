@@ -44,6 +44,8 @@ constexpr double kRounding = 1 + 1e-9;
 constexpr int kFewStates = 64;
 // Ways times stages, of which a better limit takes longer than it spares.
 constexpr double kManyWays = 2e7;
+// On so few workers a look at every way costs less than a better limit.
+constexpr int kFewWorkers = 64;
 constexpr size_t kMostCells = size_t{1} << 25;  // of 40 bytes
 
 struct Cell {
@@ -80,7 +82,7 @@ class Recurrence {
   // is too big.
   absl::StatusOr<Partition> Solve(double limit) {
     // Looking at every way costs as much as a limit can spare.
-    if (1.0 * ways_.size() * K_ <= kManyWays) {
+    if (M_ > kFewWorkers && 1.0 * ways_.size() * K_ <= kManyWays) {
       limit = std::min(limit, ways_.QuickSeconds(limit));
     }
     limit_ = limit * kRounding;

@@ -24,6 +24,10 @@ namespace {
 // Most steps of the partitioner for each of several numbers of devices.
 constexpr double kManyCells = 2e7;
 constexpr int kMostStages = 16;
+// Longer chains are cut between groups of layers, about so many; and no fewer
+// than so many for each stage.
+constexpr int kManyLayers = 1000;
+constexpr int kGroupsOfStage = 8;
 // Steps closer than this are as good as equal.
 constexpr double kSameStep = 1.01;
 // So many ways to cut and replicate are all looked at.
@@ -95,6 +99,79 @@ PartitionInput InputOf(const Planner& planner, const Link& link, int workers,
   return input;
 }
 
+// The last layer of each of about `groups` groups, which are alike in seconds.
+std::vector<int> GroupEnds(const Workload& work, int groups) {
+  const int layers = work.chain.size();
+  const double part = work.ComputeSeconds(0, layers - 1) / groups;
+  // The longest too, where layers that take no time would be one.
+  const int longest = 2 * layers / groups;
+  std::vector<int> ends;
+  double seconds = 0;
+  int first = 0;
+  for (int l = 0; l < layers; ++l) {
+    seconds += work.LayerSeconds(l);
+    const bool full = seconds >= part || l - first + 1 >= longest;
+    if (!full && l + 1 < layers) continue;
+    ends.push_back(l);
+    seconds = 0;
+    first = l + 1;
+  }
+  return ends;
+}
+
+// `input` with each group as one layer. Its `fits` still asks about layers.
+PartitionInput Grouped(const PartitionInput& input,
+                       const std::vector<int>& ends) {
+  PartitionInput out = input;
+  out.layer_seconds.clear();
+  out.weight_bytes.clear();
+  out.cut_bytes.clear();
+  int first = 0;
+  for (const int end : ends) {
+    double seconds = 0;
+    double weights = 0;
+    for (int l = first; l <= end; ++l) {
+      seconds += input.layer_seconds[l];
+      weights += input.weight_bytes[l];
+    }
+    out.layer_seconds.push_back(seconds);
+    out.weight_bytes.push_back(weights);
+    out.cut_bytes.push_back(input.cut_bytes[end]);
+    first = end + 1;
+  }
+  if (input.fits) {
+    out.fits = [fits = input.fits, ends](int first_group, int last_group,
+                                         int before, int replicas) {
+      const int from = first_group == 0 ? 0 : ends[first_group - 1] + 1;
+      return fits(from, ends[last_group], before, replicas);
+    };
+  }
+  return out;
+}
+
+using PartitionFn = absl::StatusOr<Partition> (*)(const PartitionInput& input);
+
+// What `partitioner` cuts; a chain too long for it between groups of layers,
+// unless that finds nothing.
+absl::StatusOr<std::vector<StageCut>> CutsBy(PartitionFn partitioner,
+                                             const Planner& planner,
+                                             const PartitionInput& input) {
+  const int groups = std::max(kManyLayers, kGroupsOfStage * input.stages);
+  if (planner.work.chain.size() > groups) {
+    const std::vector<int> ends = GroupEnds(planner.work, groups);
+    absl::StatusOr<Partition> partition = partitioner(Grouped(input, ends));
+    if (partition.ok()) {
+      for (StageCut& cut : partition->workers) {
+        cut.first = cut.first == 0 ? 0 : ends[cut.first - 1] + 1;
+        cut.last = ends[cut.last];
+      }
+      return partition->workers;
+    }
+  }
+  ASSIGN_OR_RETURN(const Partition partition, partitioner(input));
+  return partition.workers;
+}
+
 const Link& JoiningLink(const DevicePool& pool, int workers) {
   return pool.nodes.size() > 1 && workers > 1 ? pool.between_nodes
                                               : pool.within_node;
@@ -124,13 +201,12 @@ absl::StatusOr<std::vector<StageCut>> CutsFor(
       InputOf(planner, JoiningLink(planner.pool, workers), workers, slowdown);
   input.stages = stages;
   input.replicas = replicas;
-  absl::StatusOr<Partition> partition = FixedStages(input);
-  if (!partition.ok() && input.fits) {
+  auto cuts = CutsBy(&FixedStages, planner, input);
+  if (!cuts.ok() && input.fits) {
     input.fits = nullptr;
-    partition = FixedStages(input);
+    cuts = CutsBy(&FixedStages, planner, input);
   }
-  RETURN_IF_ERROR(partition.status());
-  return partition->workers;
+  return cuts;
 }
 
 // The numbers of devices to try for `stages` stages.
@@ -185,11 +261,11 @@ std::vector<StageCut> EvenlyReplicated(const Planner& planner, int stages,
       InputOf(planner, JoiningLink(planner.pool, stages), stages, 1);
   input.fits = nullptr;
   input.straight = true;
-  const absl::StatusOr<Partition> partition = PipedreamDp(input);
-  if (!partition.ok()) return {{0, planner.work.chain.size() - 1, replicas}};
-  std::vector<StageCut> cuts = partition->workers;
-  for (StageCut& cut : cuts) cut.replicas = replicas;
-  return cuts;
+  absl::StatusOr<std::vector<StageCut>> cuts =
+      CutsBy(&PipedreamDp, planner, input);
+  if (!cuts.ok()) return {{0, planner.work.chain.size() - 1, replicas}};
+  for (StageCut& cut : *cuts) cut.replicas = replicas;
+  return *std::move(cuts);
 }
 
 // What the partitioner proposes for automatic stages, and for a small job every
@@ -214,8 +290,8 @@ std::vector<std::vector<StageCut>> AutomaticCuts(const Planner& planner,
   input.max_stages = pins.max_stages;
   input.straight = pins.straight;
   if (input.levels.size() > 1) input.fits = nullptr;  // seats are checked
-  absl::StatusOr<Partition> best = PipedreamDp(input);
-  if (best.ok()) all.push_back(best->workers);
+  auto best = CutsBy(&PipedreamDp, planner, input);
+  if (best.ok()) all.push_back(*std::move(best));
   if (devices > kManyDevices) {
     for (int stages = 1; stages <= most; stages *= 2) {
       const int replicas = pins.straight ? 1 : devices / stages;

@@ -91,6 +91,23 @@ TEST_CASE(
   CHECK(automatic->predicted_step_ms() == Approx(1000));
 }
 
+TEST_CASE(
+    "planning: a chain of thousands of layers is cut between groups of them, "
+    "each layer in one stage, as good as even") {
+  List seconds(2500, 1);
+  for (int l = 0; l < 500; ++l) seconds[l] = 0;
+  const auto plan = PlanOf(SpecOf(4), seconds, Cluster(2, 2));
+  REQUIRE(plan.ok());
+  REQUIRE(plan->stages_size() == 4);
+  int next = 0;
+  for (const v1::PlanStage& stage : plan->stages()) {
+    CHECK(stage.first_layer() == next);
+    CHECK(stage.forward_seconds() + stage.backward_seconds() <= 504);
+    next = stage.end_layer();
+  }
+  CHECK(next == 2500);
+}
+
 // Two nodes with one core each and two devices on it: the main job's cluster.
 TEST_CASE(
     "planning: stages on one core run one after the other, and groups are "
