@@ -201,7 +201,11 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::string& checkpoints) {
           absl::StrCat("its manifest is of step ", entry.manifest.step());
     }
     entry.complete = entry.problem.empty();
-    if (!entry.complete) entry.manifest.Clear();
+    if (!entry.complete) {
+      // Removed while it was looked at, as the oldest is.
+      if (!FileExists(entry.folder)) continue;
+      entry.manifest.Clear();
+    }
     found.emplace_back(step, std::move(entry));
   }
   // Of one step the complete one first.

@@ -858,11 +858,12 @@ void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
   const std::string how = DescribeWaitStatus(wait_status);
   spdlog::info("{}: runner ended with {}", Label(ref), how);
   runner->gone = true;
-  --alive_;
-  {
+  // Last: whoever waits for its end finds what is said of it on its way.
+  const absl::Cleanup counted = [this] {
+    --alive_;
     std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
-  }
+  };
   if (runner->measures) {
     if (runner->question != 0) {
       Answer(runner->question,
