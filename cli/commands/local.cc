@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -146,14 +147,17 @@ int LocalRun(Invocation& invocation) {
   }
   auto cluster = LocalCluster::Start(*options);
   if (!cluster.ok()) return out.Error(cluster.status());
-  Client client({(*cluster)->server(), "", 30});
-  const auto created = client.CreateJob(request);
+  auto client =
+      std::make_unique<Client>(Client::Options{(*cluster)->server(), "", 30});
+  const auto created = client->CreateJob(request);
   if (!created.ok()) return SpecError(invocation, created.status());
   if (!out.quiet) {
     out.Text(
         absl::StrCat("submitted ", created->name(), " as ", created->id()));
   }
-  auto job = FollowAndCancel(**cluster, client, created->id(), metrics, out);
+  auto job = FollowAndCancel(**cluster, *client, created->id(), metrics, out);
+  // A connection that nobody attends holds up the coordinator's end.
+  client.reset();
   (*cluster)->Stop(15);
   if (!job.ok()) {
     return Interrupts() > 0 ? out.Error(kExitInterrupted, "INTERRUPTED",

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
 
 #include "absl/strings/match.h"
@@ -274,17 +275,20 @@ int Verify(Invocation& invocation) {
   options.devices_per_node = (executors + options.nodes - 1) / options.nodes;
   auto cluster = LocalCluster::Start(options);
   if (!cluster.ok()) return out.Error(cluster.status());
-  Client client({(*cluster)->server(), "", 30});
-  const auto created = client.CreateJob(request);
+  auto client =
+      std::make_unique<Client>(Client::Options{(*cluster)->server(), "", 30});
+  const auto created = client->CreateJob(request);
   if (!created.ok()) return SpecError(invocation, created.status());
   FollowOptions follow;
   follow.progress = false;
   follow.metrics_file = (*folder)->path() + "/steps.jsonl";
   follow.interrupted = [] { return Interrupts() > 0; };
-  const auto job = FollowJob(client, created->id(), out, follow);
+  const auto job = FollowJob(*client, created->id(), out, follow);
   // A daemon that stops removes the files of its jobs.
   const std::string logs = (*folder)->path() + "/operation-logs";
   const absl::Status kept = KeepLogs((*folder)->path() + "/nodes", logs);
+  // A connection that nobody attends holds up the coordinator's end.
+  client.reset();
   (*cluster)->Stop(15);
   if (!job.ok()) return out.Error(job.status());
   if (job->state() != v1::SUCCEEDED) {
