@@ -766,7 +766,8 @@ void NodeDaemon::Impl::StartMeasuring(int64_t command, const std::string& job,
   runner->ref = ref;
   runner->measures = true;
   runner->question = command;
-  runner->folder = absl::StrCat(JobFolder(job), "/", what);
+  // Beside the job's own folder, which an attempt may be making just now.
+  runner->folder = absl::StrCat(JobFolder(job), ".", what);
   auto process =
       RunnerProcess::Start(ProcessOptions(ref, runner->folder), first);
   if (!process.ok()) {
@@ -876,8 +877,6 @@ void NodeDaemon::Impl::OnGone(const v1::RunnerRef& ref, int wait_status,
     }
     const absl::Status tidy = RemoveTree(runner->folder);
     if (!tidy.ok()) spdlog::warn("{}", std::string(tidy.message()));
-    // The folder of a job stays while there is more in it.
-    ::rmdir(JobFolder(ref.job()).c_str());
     runners_.erase({ref.job(), 0});
     return;
   }
