@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "scheduler/compile.h"
+#include "scheduler/planning/words.h"
 
 namespace pipework {
 namespace {
@@ -29,11 +30,6 @@ std::string Bytes(int64_t bytes) {
 std::string Ms(double ms) {
   if (!(ms > 0)) return "-";
   return absl::StrFormat(ms < 0.1 ? "%.4f" : ms < 1000 ? "%.2f" : "%.0f", ms);
-}
-
-std::string Plural(int64_t n, absl::string_view noun,
-                   absl::string_view ending = "s") {
-  return absl::StrCat(n, " ", noun, n == 1 ? "" : ending);
 }
 
 // Fewer digits for larger numbers.
@@ -144,14 +140,14 @@ std::string Head(const v1::Plan& plan, absl::string_view job, int width) {
   for (const v1::PlanStage& stage : plan.stages()) workers += stage.replicas();
   std::string out =
       absl::StrCat(plan.schedule(), " with ", plan.weights(), " weights, ",
-                   Plural(plan.stages_size(), "stage"), " on ",
-                   Plural(workers, "device"), ", ");
+                   CountText(plan.stages_size(), "stage"), " on ",
+                   CountText(workers, "device"), ", ");
   if (plan.microbatches() > 1) {
-    absl::StrAppend(&out, Plural(plan.microbatches(), "microbatch", "es"));
+    absl::StrAppend(&out, CountText(plan.microbatches(), "microbatch", "es"));
     const int round = FirstRound(plan);
     if (round > 1) absl::StrAppend(&out, " x ", round, " of the first stage");
   } else {
-    absl::StrAppend(&out, Plural(plan.in_flight(), "minibatch", "es"),
+    absl::StrAppend(&out, CountText(plan.in_flight(), "minibatch", "es"),
                     " in flight");
   }
   if (plan.minibatch() > 1) {

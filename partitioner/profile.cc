@@ -172,6 +172,21 @@ absl::StatusOr<v1::Graph> GraphOfProfile(const v1::Profile& profile) {
   return graph;
 }
 
+LayerCost ChainProfile::CostOf(int first, int last) const {
+  LayerCost sum;
+  for (int l = first; l <= last; ++l) {
+    const LayerCost& cost = layers[l];
+    sum.forward_seconds += cost.forward_seconds;
+    sum.backward_seconds += cost.backward_seconds;
+    sum.update_seconds += cost.update_seconds;
+    sum.output_bytes = cost.output_bytes;
+    sum.parameter_bytes += cost.parameter_bytes;
+    sum.kept_bytes += cost.kept_bytes;
+    sum.workspace_bytes = std::max(sum.workspace_bytes, cost.workspace_bytes);
+  }
+  return sum;
+}
+
 absl::StatusOr<ChainProfile> MakeChain(const v1::Graph& graph,
                                        const v1::Profile& profile,
                                        double scale) {

@@ -38,6 +38,9 @@ struct ChainProfile {
   int64_t y_bytes = 0;  // its labels
 
   int size() const { return static_cast<int>(layers.size()); }
+  // Layers first..last together: sums, the output of the last, the largest
+  // workspace.
+  LayerCost CostOf(int first, int last) const;
 };
 
 // Whether `profile` can be planned with: one layer at least and 5,000 at most,

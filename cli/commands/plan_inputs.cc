@@ -15,13 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "daemon/spec/data_facts.h"
 #include "daemon/spec/spec.h"
 #include "google/protobuf/util/json_util.h"
 #include "partitioner/cost_model.h"
 #include "partitioner/graph_text.h"
 #include "proto/errors.h"
+#include "proto/size_text.h"
 #include "proto/status_macros.h"
 #include "proto/text_file.h"
 #include "scheduler/planning/topology.h"
@@ -47,39 +47,6 @@ absl::Status GetNumber(const Invocation& invocation, absl::string_view flag,
   return UsageError(Mismatch(absl::StrCat("--", flag), "value",
                              absl::StrCat("\"", SafeText(text), "\""),
                              absl::StrCat(least, " to ", most)));
-}
-
-// "16GiB", "12GB", "8e9", "500 MiB".
-absl::StatusOr<int64_t> ParseSize(absl::string_view flag,
-                                  const std::string& text) {
-  absl::string_view number = text;
-  double unit = 1;
-  const struct {
-    absl::string_view suffix;
-    double bytes;
-  } units[] = {{"TiB", 1024.0 * (1 << 30)},
-               {"GiB", 1 << 30},
-               {"MiB", 1 << 20},
-               {"KiB", 1 << 10},
-               {"TB", 1e12},
-               {"GB", 1e9},
-               {"MB", 1e6},
-               {"kB", 1e3},
-               {"KB", 1e3},
-               {"B", 1}};
-  for (const auto& known : units) {
-    if (absl::ConsumeSuffix(&number, known.suffix)) {
-      unit = known.bytes;
-      break;
-    }
-  }
-  double value = 0;
-  if (!absl::SimpleAtod(number, &value) || !(value > 0) ||
-      !(value * unit >= 1 && value * unit < 1e18)) {
-    return UsageError(Mismatch(flag, "value", absl::StrCat("\"", text, "\""),
-                               "a size such as 16GiB or 8e9"));
-  }
-  return static_cast<int64_t>(value * unit);
 }
 
 // "2x4": 2 nodes of 4 devices, as levels "4,2"; empty: it is not of that form.
@@ -260,9 +227,10 @@ absl::StatusOr<PlanningOptions> PlanningOptionsOf(
   options.use_fewer_devices = invocation.Has("use-fewer-devices");
   options.explain = invocation.Has("explain");
   if (invocation.Has("memory-limit")) {
-    ASSIGN_OR_RETURN(
-        options.memory_limit,
-        ParseSize("--memory-limit", invocation.Get("memory-limit")));
+    const auto limit =
+        ParseSize("--memory-limit", invocation.Get("memory-limit"));
+    if (!limit.ok()) return UsageError(limit.status());
+    options.memory_limit = *limit;
   }
   return options;
 }

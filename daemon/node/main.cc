@@ -5,6 +5,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/shutdown.h"
 #include "daemon/node/node_daemon.h"
+#include "proto/size_text.h"
 #include "proto/version.h"
 #include "spdlog/spdlog.h"
 
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
     options.cores = *list;
   }
   if (!memory.empty()) {
-    auto bytes = pipework::ParseSize(memory);
+    auto bytes = pipework::ParseSize("--memory", memory);
     if (!bytes.ok()) return Refuse(bytes.status());
     options.memory_bytes = *bytes;
   }

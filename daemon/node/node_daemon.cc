@@ -154,35 +154,6 @@ bool GoodJobId(absl::string_view id) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ParseSize(const std::string& text) {
-  static constexpr std::pair<absl::string_view, int64_t> kUnits[] = {
-      {"KiB", int64_t{1} << 10},
-      {"MiB", int64_t{1} << 20},
-      {"GiB", int64_t{1} << 30},
-      {"TiB", int64_t{1} << 40},
-      {"KB", 1000},
-      {"MB", 1000000},
-      {"GB", 1000000000},
-      {"TB", 1000000000000},
-      {"B", 1},
-      {"", 1}};
-  absl::string_view number = text;
-  int64_t unit = 1;
-  for (const auto& [suffix, factor] : kUnits) {
-    if (absl::ConsumeSuffix(&number, suffix)) {
-      unit = factor;
-      break;
-    }
-  }
-  double value = 0;
-  if (!absl::SimpleAtod(absl::StripAsciiWhitespace(number), &value) ||
-      !(value > 0) || value * static_cast<double>(unit) > 9e18) {
-    return Mismatch("--memory", "size", absl::StrCat("\"", text, "\""),
-                    "a number with a unit", "such as 512MiB or 4GB");
-  }
-  return static_cast<int64_t>(value * static_cast<double>(unit));
-}
-
 absl::StatusOr<std::vector<int>> ParseCores(const std::string& text) {
   std::set<int> cores;
   for (const absl::string_view part :

@@ -72,8 +72,6 @@ class NodeDaemon {
   std::unique_ptr<Impl> impl_;
 };
 
-// "512MiB", "4GB", "1024" -> bytes. InvalidArgument: anything else.
-absl::StatusOr<int64_t> ParseSize(const std::string& text);
 // "0-3,8" -> 0 1 2 3 8.
 absl::StatusOr<std::vector<int>> ParseCores(const std::string& text);
 

@@ -151,28 +151,4 @@ std::vector<LinkLoad> LinkLoads(const Network& network,
   return list;
 }
 
-std::vector<PairLoad> PairLoads(const Network& network,
-                                const Timeline& timeline, double begin,
-                                double end) {
-  std::map<std::tuple<int, int, int>, PairLoad> loads;
-  for (const Timeline::Message& message : timeline.messages) {
-    if (message.begin < begin || message.begin >= end) continue;
-    const Route route = RouteOf(network, message.from, message.to);
-    if (route.level < 0) continue;
-    PairLoad& load = loads[{route.level, route.from, route.to}];
-    load.level = route.level;
-    load.from = route.from;
-    load.to = route.to;
-    load.bytes_per_second += message.bytes / (end - begin);
-    load.limit_bytes_per_second = route.link.bytes_per_second;
-  }
-  std::vector<PairLoad> list;
-  for (const auto& [key, load] : loads) list.push_back(load);
-  std::stable_sort(list.begin(), list.end(),
-                   [](const PairLoad& a, const PairLoad& b) {
-                     return a.bytes_per_second > b.bytes_per_second;
-                   });
-  return list;
-}
-
 }  // namespace pipework

@@ -43,21 +43,8 @@ struct LinkLoad {
   double busy = 0;                    // share of the time that it was taken
 };
 
-// What one component of a level sent to another.
-struct PairLoad {
-  int level = 0;
-  int from = 0;
-  int to = 0;
-  double bytes_per_second = 0;
-  double limit_bytes_per_second = 0;  // 0: free
-};
-
 // Of the messages that were sent from `begin` to `end`, the busiest first.
 std::vector<LinkLoad> LinkLoads(const Network& network,
-                                const Timeline& timeline, double begin,
-                                double end);
-// The most bytes per second first.
-std::vector<PairLoad> PairLoads(const Network& network,
                                 const Timeline& timeline, double begin,
                                 double end);
 

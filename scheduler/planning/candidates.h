@@ -76,18 +76,6 @@ void Rank(std::vector<Candidate>* candidates);
 absl::StatusOr<std::vector<Layout>> Proposals(const Planner& planner,
                                               const Pins& pins);
 
-// Seconds per minibatch of each stage by the cost model, sharing counted.
-std::vector<double> StageSeconds(const Planner& planner, const Layout& layout);
-
-// The slowest stage, link or group of cores by the cost model.
-struct Bottleneck {
-  double seconds = 0;
-  // "stage 2", "n1-n2", "all-reduce of stage 0", "cores of n1".
-  std::string where;
-  int stage = -1;  // where it is one
-};
-Bottleneck BottleneckOf(const Planner& planner, const Layout& layout);
-
 }  // namespace pipework
 
 #endif  // PIPEWORK_SCHEDULER_PLANNING_CANDIDATES_H_

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/planning/bottleneck.h"
 #include "scheduler/planning/memory.h"
-#include "scheduler/planning/to_plan.h"
 #include "scheduler/planning/words.h"
 #include "scheduler/schedules/schedule.h"
 
@@ -41,7 +41,7 @@ class Explainer {
         work_(candidate.planner->work),
         layout_(candidate.layout),
         plan_(plan),
-        bottleneck_(PlannedBottleneck(candidate)) {}
+        bottleneck_(BottleneckOf(candidate)) {}
 
   std::vector<std::string> Run() {
     if (bottleneck_.stage < 0) {

@@ -34,17 +34,17 @@ int64_t KeptOfReceived(const ChainProfile& chain, int first, int last) {
 StageMemory MemoryOf(const ChainProfile& chain, int first, int last,
                      const Holds& holds, const v1::OptimizerSpec& optimizer) {
   StageMemory memory;
-  int64_t kept = KeptOfReceived(chain, first, last);
+  const LayerCost cost = chain.CostOf(first, last);
+  const int64_t kept = cost.kept_bytes + KeptOfReceived(chain, first, last);
+  memory.weight_bytes = cost.parameter_bytes;
   int64_t read = first > 0 ? chain.cut_bytes[first - 1] : chain.x_bytes;
   for (int l = first; l <= last; ++l) {
-    const LayerCost& cost = chain.layers[l];
-    memory.weight_bytes += cost.parameter_bytes;
+    const LayerCost& layer = chain.layers[l];
     // What a layer reads and writes is there while it runs.
-    const int64_t now = chain.outputs_kept ? 0 : read + cost.output_bytes;
+    const int64_t now = chain.outputs_kept ? 0 : read + layer.output_bytes;
     memory.workspace_bytes =
-        std::max(memory.workspace_bytes, cost.workspace_bytes + now);
-    read = cost.output_bytes;
-    kept += cost.kept_bytes;
+        std::max(memory.workspace_bytes, layer.workspace_bytes + now);
+    read = layer.output_bytes;
   }
   // Gradients, and the optimizer's state: two moments, one, or none.
   const int copies = optimizer.name() == "adam"    ? 3

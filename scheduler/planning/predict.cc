@@ -4,10 +4,11 @@
 #include <numeric>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "proto/status_macros.h"
 #include "scheduler/compile.h"
+#include "scheduler/passes/row_peaks.h"
 #include "scheduler/passes/simulate.h"
+#include "scheduler/passes/steady_state.h"
 #include "scheduler/planning/link_loads.h"
 
 namespace pipework {
@@ -127,22 +128,13 @@ ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
   const int parts = work.PartsOf(shape.round(StageId{0}));
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     const StageCut& cut = layout.cuts[s];
-    double forward = 0;
-    double backward = 0;
-    double update = 0;
-    double weights = 0;
-    for (int l = cut.first; l <= cut.last; ++l) {
-      const LayerCost& cost = work.chain.layers[l];
-      forward += cost.forward_seconds;
-      backward += cost.backward_seconds;
-      update += cost.update_seconds;
-      weights += cost.parameter_bytes;
-    }
-    times.forward_seconds.push_back(forward / parts);
-    times.backward_seconds.push_back(backward / parts);
-    times.update_seconds.push_back(update);
+    const LayerCost cost = work.chain.CostOf(cut.first, cut.last);
+    times.forward_seconds.push_back(cost.forward_seconds / parts);
+    times.backward_seconds.push_back(cost.backward_seconds / parts);
+    times.update_seconds.push_back(cost.update_seconds);
     times.all_reduce_seconds.push_back(
-        RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])));
+        RingSeconds(static_cast<double>(cost.parameter_bytes), cut.replicas,
+                    pool.LinkOf(layout.seats[s])));
   }
   AddMessages(work, pool, layout, shape, &times);
   for (const CoreGroup& group : pool.groups) {
@@ -160,30 +152,12 @@ ActionTimes TimesOf(const Workload& work, const DevicePool& pool,
   return times;
 }
 
-// Updates between reading weights and applying their gradient, averaged over
-// the second half of a row: there the pipe is full.
-double StalenessOf(const Row& row, int64_t first_version) {
-  std::vector<int64_t> ages;
-  int64_t newest = first_version;
-  for (const Action& action : row.actions) {
-    if (action.kind == ActionKind::kBackward) {
-      ages.push_back(newest - action.version.value());
-    } else if (action.kind == ActionKind::kUpdate) {
-      newest = action.version.value();
-    }
-  }
-  double sum = 0;
-  const size_t from = ages.size() / 2;
-  for (size_t i = from; i < ages.size(); ++i) sum += ages[i];
-  return ages.empty() ? 0 : sum / static_cast<double>(ages.size() - from);
-}
-
 // By stage, of the first replica.
 std::vector<double> Staleness(const Program& program) {
   std::vector<double> staleness;
   for (int s = 0; s < program.shape.stages(); ++s) {
-    staleness.push_back(StalenessOf(program.row(StageId{s}, ReplicaId{0}),
-                                    program.segment.first_version(StageId{s})));
+    staleness.push_back(
+        PeaksOf(program, program.row(StageId{s}, ReplicaId{0})).staleness);
   }
   return staleness;
 }
@@ -194,18 +168,8 @@ struct Run {
   Window window;
   Program program;
   Timeline timeline;
-  // When each minibatch leaves the pipe: with its last backward on stage 0.
-  std::vector<double> left;
-
-  double begin() const { return left[window.begin]; }
-  double end() const { return left[window.end]; }
+  SteadyState steady;  // of the window
 };
-
-// Between two minibatches that leave the pipe.
-double StepOf(const Run& run) {
-  return (run.end() - run.begin()) /
-         static_cast<double>(run.window.end - run.window.begin);
-}
 
 absl::StatusOr<int> SimulatedDepth(const Workload& work, const DevicePool& pool,
                                    const Layout& layout);
@@ -227,15 +191,8 @@ absl::StatusOr<Run> RunOf(const Workload& work, const DevicePool& pool,
   ASSIGN_OR_RETURN(
       run.timeline,
       Simulate(run.program, TimesOf(work, pool, layout, run.shape)));
-  run.left.assign(segment.minibatches, 0);
-  for (const Timeline::Span& span : run.timeline.spans) {
-    if (run.program.rows[span.row].stage != StageId{0} ||
-        span.kind != ActionKind::kBackward) {
-      continue;
-    }
-    double& end = run.left[span.unit / segment.microbatches];
-    end = std::max(end, span.end);
-  }
+  run.steady = SteadyStateBetween(run.program, run.timeline, run.window.begin,
+                                  run.window.end);
   return run;
 }
 
@@ -253,7 +210,7 @@ absl::StatusOr<int> SimulatedDepth(const Workload& work, const DevicePool& pool,
   Layout alone = layout;
   alone.in_flight = 1;
   ASSIGN_OR_RETURN(const Run run, RunOf(work, pool, alone));
-  const double step = StepOf(run);
+  const double step = run.steady.step_seconds;
   const double least = std::max(LeastSeconds(work, pool, layout),
                                 BusiestLinkSeconds(work, pool, layout));
   const double needed = least > 0 ? kSlack * step / least : asked;
@@ -298,20 +255,17 @@ absl::StatusOr<PlannedTimeline> TimelineOf(const Workload& work,
         std::max(steps, int64_t{kDrawnRounds} * run.shape.round(StageId{s}));
   }
   const int64_t first = std::max(run.window.begin, run.window.end - steps);
+  const SteadyState shown =
+      SteadyStateBetween(run.program, run.timeline, first, run.window.end);
   return PlannedTimeline{LanesOf(run.program, run.timeline, devices),
-                         {run.left[first], run.end()}};
+                         {shown.begin, shown.end}};
 }
 
 absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
                                    const Layout& layout) {
   ASSIGN_OR_RETURN(const Run run, RunOf(work, pool, layout));
-  const PipelineShape& shape = run.shape;
-  const Program& program = run.program;
-  const Timeline& timeline = run.timeline;
+  const double simulated = run.steady.step_seconds;
   Prediction prediction;
-  const double begin = run.begin();
-  const double end = run.end();
-  const double simulated = StepOf(run);
   // A ring is simulated beside the messages, not among them; and a backlog of
   // the start-up can make a window look short.
   prediction.step_seconds =
@@ -319,42 +273,31 @@ absl::StatusOr<Prediction> Predict(const Workload& work, const DevicePool& pool,
                 BusiestLinkSeconds(work, pool, layout)});
   const double stretch =
       simulated > 0 ? prediction.step_seconds / simulated : 1;
-  double busy = 0;
-  prediction.utilisation.assign(shape.stages(), 0);
-  for (const Timeline::Span& span : timeline.spans) {
-    const double inside =
-        std::max(0.0, std::min(span.end, end) - std::max(span.begin, begin));
-    busy += inside;
-    prediction.utilisation[program.rows[span.row].stage.value()] += inside;
-  }
-  const double available = stretch * (end - begin) * program.rows.size();
-  prediction.bubble = available > 0 ? 1 - busy / available : 0;
-  for (int s = 0; s < shape.stages(); ++s) {
-    const double own = stretch * (end - begin) * shape.replicas[s];
-    double& share = prediction.utilisation[s];
-    share = own > 0 ? share / own : 0;
-  }
+  prediction.bubble = 1 - (1 - run.steady.bubble) / stretch;
+  prediction.utilisation = run.steady.stage_utilisation;
+  for (double& share : prediction.utilisation) share /= stretch;
   ASSIGN_OR_RETURN(prediction.staleness, StalenessAt(work, run, layout));
   return prediction;
 }
 
 double LeastSeconds(const Workload& work, const DevicePool& pool,
                     const Layout& layout) {
+  const PipelineShape shape = ShapeOfLayout(work, layout);
   std::vector<double> group_seconds(pool.groups.size(), 0);
   double least = 0;
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     const StageCut& cut = layout.cuts[s];
     const double seconds = StageComputeSeconds(work, layout, s);
-    double weights = 0;
-    for (int l = cut.first; l <= cut.last; ++l) {
-      weights += static_cast<double>(work.chain.layers[l].parameter_bytes);
-    }
     const double ring =
-        RingSeconds(weights, cut.replicas, pool.LinkOf(layout.seats[s])) /
+        RingSeconds(static_cast<double>(
+                        work.chain.CostOf(cut.first, cut.last).parameter_bytes),
+                    cut.replicas, pool.LinkOf(layout.seats[s])) /
         work.accumulate;
     // A round of minibatches makes one update; microbatches share theirs.
     const double per_minibatch =
-        work.unit_is_microbatch ? ring : ring / cut.replicas;
+        work.unit_is_microbatch
+            ? ring
+            : ring / shape.round(StageId{static_cast<int>(s)});
     least = std::max(least, seconds + per_minibatch);
     for (const int device : layout.seats[s]) {
       group_seconds[pool.devices[device].group] += seconds;

@@ -14,8 +14,8 @@ namespace pipework {
 struct Prediction {
   double step_seconds = 0;  // between two minibatches that leave the pipe
   double bubble = 0;        // share of device time in which nothing is computed
-  // By stage: share of its devices' time in which they compute, and updates
-  // between reading weights and applying their gradient, both in steady state.
+  // By stage: share of its devices' time in which they compute in steady state,
+  // and most updates between reading weights and applying their gradient.
   std::vector<double> utilisation;
   std::vector<double> staleness;
 };

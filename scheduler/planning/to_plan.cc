@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "partitioner/cost_model.h"
 #include "scheduler/compile.h"
+#include "scheduler/planning/bottleneck.h"
 #include "scheduler/planning/link_loads.h"
 #include "scheduler/planning/memory.h"
 
@@ -35,18 +34,10 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
   out->set_first_layer(cut.first);
   out->set_end_layer(cut.last + 1);
   out->set_replicas(cut.replicas);
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  double weights = 0;
   for (int l = cut.first; l <= cut.last; ++l) {
-    const LayerCost& cost = work.chain.layers[l];
     out->add_layers(work.graph->layers(l).name());
-    forward += cost.forward_seconds;
-    backward += cost.backward_seconds;
-    update += cost.update_seconds;
-    weights += cost.parameter_bytes;
   }
+  const LayerCost cost = work.chain.CostOf(cut.first, cut.last);
   const std::vector<int>& seats = candidate.layout.seats[s];
   for (const int seat : seats) {
     out->add_devices(planner.pool.devices[seat].name);
@@ -56,11 +47,13 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
   }
   const double scale = work.ScaleOf(cut.first, cut.last, seats[0]);
   const int parts = work.PartsOf(shape.round(StageId{0}));
-  out->set_forward_seconds(forward / parts * scale);
-  out->set_backward_seconds((backward / parts + update) * scale);
-  out->set_update_seconds(update * scale);
+  out->set_forward_seconds(cost.forward_seconds / parts * scale);
+  out->set_backward_seconds(
+      (cost.backward_seconds / parts + cost.update_seconds) * scale);
+  out->set_update_seconds(cost.update_seconds * scale);
   out->set_all_reduce_seconds(
-      RingSeconds(weights, cut.replicas, planner.pool.LinkOf(seats)));
+      RingSeconds(static_cast<double>(cost.parameter_bytes), cut.replicas,
+                  planner.pool.LinkOf(seats)));
   out->set_weight_bytes(memory.weight_bytes);
   out->set_stash_bytes(memory.stash_bytes);
   out->set_activation_bytes(memory.activation_bytes);
@@ -74,24 +67,7 @@ void AddStage(const Candidate& candidate, const PipelineShape& shape, size_t s,
   out->set_staleness(candidate.prediction.staleness[s]);
 }
 
-bool IsOurs(const CostModel& model) {
-  const absl::StatusOr<const CostModel*> ours = FindCostModel("pipework");
-  return ours.ok() && *ours == &model;
-}
-
 }  // namespace
-
-Bottleneck PlannedBottleneck(const Candidate& candidate) {
-  const Planner& planner = *candidate.planner;
-  const Bottleneck told = BottleneckOf(planner, candidate.layout);
-  const double step = candidate.step_seconds();
-  if (!IsOurs(planner.model) || told.seconds <= step) return told;
-  const std::vector<double>& busy = candidate.prediction.utilisation;
-  const auto most = std::max_element(busy.begin(), busy.end());
-  if (most == busy.end()) return told;
-  const int stage = static_cast<int>(most - busy.begin());
-  return {std::min(step, *most * step), absl::StrCat("stage ", stage), stage};
-}
 
 v1::Plan ToPlan(const Candidate& candidate) {
   const Planner& planner = *candidate.planner;
@@ -100,7 +76,7 @@ v1::Plan ToPlan(const Candidate& candidate) {
   const PipelineShape shape = ShapeOfLayout(work, layout);
   v1::Plan plan;
   plan.set_feasible(true);
-  const Bottleneck bottleneck = PlannedBottleneck(candidate);
+  const Bottleneck bottleneck = BottleneckOf(candidate);
   plan.set_bottleneck_seconds(bottleneck.seconds);
   plan.set_bottleneck(bottleneck.where);
   plan.set_predicted_step_ms(candidate.step_seconds() * 1e3);
@@ -115,7 +91,7 @@ v1::Plan ToPlan(const Candidate& candidate) {
   plan.set_microbatches(work.microbatches);
   plan.set_minibatch(work.minibatch_samples);
 
-  const std::vector<double> seconds = StageSeconds(planner, layout);
+  const std::vector<double> seconds = StageSeconds(candidate);
   std::vector<int64_t> sent(layout.cuts.size(), 0);
   const std::vector<StageEdge> edges = EdgesOf(shape);
   const std::vector<int64_t> edge_bytes = EdgeBytes(work, layout.cuts);
@@ -124,10 +100,7 @@ v1::Plan ToPlan(const Candidate& candidate) {
   }
   for (size_t s = 0; s < layout.cuts.size(); ++s) {
     AddStage(candidate, shape, s, &plan);
-    const double most =
-        IsOurs(planner.model) ? candidate.step_seconds() : seconds[s];
-    plan.mutable_stages(static_cast<int>(s))
-        ->set_seconds(std::min(seconds[s], most));
+    plan.mutable_stages(static_cast<int>(s))->set_seconds(seconds[s]);
     plan.mutable_stages(static_cast<int>(s))
         ->set_output_bytes(sent[s] / work.PartsOf(shape.round(StageId{0})));
   }

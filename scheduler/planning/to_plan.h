@@ -13,13 +13,6 @@ namespace pipework {
 // of links.
 v1::Plan ToPlan(const Candidate& candidate);
 
-// What the cost model says is slowest. `pipework` takes the slowest link
-// between two stages for all of their messages, though replicas that sit
-// together use a faster one: where it says more than the predicted step, the
-// stage that computes most of the time is told instead. Other models keep their
-// word.
-Bottleneck PlannedBottleneck(const Candidate& candidate);
-
 // Over all devices of the plan, and on the fullest one.
 int64_t TotalBytes(const v1::Plan& plan);
 int64_t LargestBytes(const v1::Plan& plan);

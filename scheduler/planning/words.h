@@ -1,4 +1,4 @@
-// Words of the planner's sentences.
+// Words of the sentences that users read.
 #ifndef PIPEWORK_SCHEDULER_PLANNING_WORDS_H_
 #define PIPEWORK_SCHEDULER_PLANNING_WORDS_H_
 

@@ -2,8 +2,7 @@
 // line here.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "scheduler/versioning/flush.h"
-#include "scheduler/versioning/none.h"
+#include "scheduler/versioning/newest.h"
 #include "scheduler/versioning/policy.h"
 #include "scheduler/versioning/stash.h"
 #include "scheduler/versioning/two_version.h"
@@ -16,8 +15,9 @@ constexpr PolicyEntry kPolicies[] = {
     {"stash", "a backward reads the version that its forward read", &Stashing},
     {"vertical_sync", "one version on all stages for each minibatch",
      &VerticalSync},
-    {"none", "no stashing: always the newest, for comparison", &NoStashing},
-    {"flush", "one version, changed while nothing is in flight", &FlushWeights},
+    {"none", "no stashing: always the newest, for comparison", &NewestWeights},
+    {"flush", "one version, changed while nothing is in flight",
+     &NewestWeights},
     {"two_version", "the weights of one update before, double-buffered",
      &TwoVersions},
 };

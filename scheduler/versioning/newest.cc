@@ -1,12 +1,9 @@
-// No stashing: forward and backward each read what is newest, so the gradient
-// is not that of the loss at any single point. One copy of the weights. For
-// comparison: it is why PipeDream stashes.
-#include "scheduler/versioning/none.h"
+#include "scheduler/versioning/newest.h"
 
 namespace pipework {
 namespace {
 
-class NoStashingPolicy final : public Policy {
+class NewestPolicy final : public Policy {
  public:
   WeightVersion ForForward(const VersionQuery& q) const override {
     return q.newest;
@@ -24,8 +21,8 @@ class NoStashingPolicy final : public Policy {
 
 }  // namespace
 
-const Policy* NoStashing() {
-  static const NoStashingPolicy policy;
+const Policy* NewestWeights() {
+  static const NewestPolicy policy;
   return &policy;
 }
 
